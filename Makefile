@@ -1,0 +1,59 @@
+# Everything runs inside .venv; stamp files in it record what is installed, so a second run installs nothing.
+PYTHON      ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+RUN  := $(VENV)/.installed-run
+DEV  := $(VENV)/.installed-dev
+PIP  := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench clean distclean
+
+help: ## list the targets
+	@echo "make <target> [PYTHON=python3.12]"
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(RUN) ## install what is needed, run the demo, write results/demo
+	$(BIN)/cnf demo --out results/demo
+
+test: $(DEV) ## run every test (a part: make test PYTEST_ARGS='-m "not slow"')
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(RUN) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+clean: ## remove caches, build products and the demo's output; keep .venv
+	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis results/demo
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove .venv as well
+	rm -rf $(VENV)
+
+# pip is the last thing venv writes: an interrupted creation is started again.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "cnf needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo missing); name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing cnf with its command line and plots (a minute or two)"
+	@$(PIP) install --quiet -c constraints.txt -e '.[cli,viz]'
+	@touch $@
+
+# dev contains all that the demo needs, so it counts for both.
+$(DEV): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing cnf with its test and lint tools (a minute or two)"
+	@$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	@touch $(RUN) $@

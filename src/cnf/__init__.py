@@ -1,0 +1,30 @@
+"""cnf: neural fields that obey hard constraints of any differential order."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from cnf import bases, constraints, encoders, errors, kernels, operators, solvers
+from cnf.constraints import Box, Constraint, Space
+from cnf.field import ConstrainedField
+from cnf.solution import Solution
+from cnf.storage import load
+
+try:
+    __version__ = version("constrained-neural-fields")
+except PackageNotFoundError:  # run from a source tree that was not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Box",
+    "ConstrainedField",
+    "Constraint",
+    "Solution",
+    "Space",
+    "bases",
+    "constraints",
+    "encoders",
+    "errors",
+    "kernels",
+    "load",
+    "operators",
+    "solvers",
+]

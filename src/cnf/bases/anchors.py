@@ -1,0 +1,74 @@
+"""Anchors: the points that kernel bases are centred on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from cnf.constraints import Constraint, Space
+from cnf.constraints.constraint import as_points
+from cnf.errors import BasisError, RepeatedAnchorError
+
+Anchors = Tensor | Sequence[Constraint]
+COINCIDENT = 1e-12  # relative to the extent of the anchors
+
+
+def anchor_points(space: Space, anchors: Anchors, distinct: bool = True) -> Tensor:
+    """Anchors as (N, D): given points, or the points of constraints, one per condition that a channel sees.
+
+    With `distinct`, coincident anchors are refused: functions centred on them would be equal.
+    """
+    if isinstance(anchors, Constraint):
+        anchors = [anchors]
+    owners: list[str] = []
+    if _are_constraints(anchors):
+        parts = []
+        for constraint in anchors:
+            repeats = _conditions_per_point(constraint)
+            parts.append(constraint.points.repeat_interleave(repeats, dim=0))
+            owners += [constraint.name] * parts[-1].shape[0]
+        dtype = torch.float64 if any(p.dtype == torch.float64 for p in parts) else parts[0].dtype
+        points = torch.cat([p.to(dtype) for p in parts])
+    else:
+        points = as_points(anchors, len(space.coordinates), "anchors")
+        points = points.clone()
+    if distinct:
+        _refuse_repeated(points, owners)
+    return points
+
+
+def _are_constraints(anchors: object) -> bool:
+    if isinstance(anchors, Tensor) or not isinstance(anchors, Sequence) or not len(anchors):
+        return False
+    kinds = {isinstance(a, Constraint) for a in anchors}
+    if kinds == {True, False}:
+        raise BasisError("anchors are either a tensor of points (N, D) or a list of constraints, not a mixture")
+    return kinds == {True}
+
+
+def _conditions_per_point(constraint: Constraint) -> int:
+    """The largest number of rows of the operator that any one channel takes part in."""
+    counts: dict[str | None, int] = {}
+    for row in constraint.operator.rows:
+        for channel in {term.channel for term in row}:
+            counts[channel] = counts.get(channel, 0) + 1
+    return max(counts.values())
+
+
+def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
+    array = points.detach().cpu().numpy()
+    extent = float((array.max(axis=0) - array.min(axis=0)).max()) or 1.0
+    pairs = cKDTree(array).query_pairs(COINCIDENT * extent, output_type="ndarray")
+    if not len(pairs):
+        return
+    first, second = int(pairs[0][0]), int(pairs[0][1])
+    where = ", ".join(f"{v:.6g}" for v in array[first])
+    who = f" (constraints {owners[first]!r} and {owners[second]!r})" if owners else ""
+    raise RepeatedAnchorError(
+        f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them equal columns, "
+        "so the system would be singular. For several conditions at one point use cnf.bases.Hermite(space, constraints, "
+        "kernel) or HypernetKernel; for points given twice, remove the copies; or pass distinct anchors of your own"
+    )

@@ -1,0 +1,94 @@
+"""Basis: the functions whose weights are solved for.
+
+A basis of N functions on D coordinates is a module with one required method, `forward(x)`: points (P, D) to values
+(P, N), shared by all channels, or (P, N, C), one function per channel. Derivatives of any order follow by forward mode;
+the built-in bases override `rows` with closed forms. Nothing is cached on the module: `snapshot()` returns an object
+that holds what can be shared by all evaluations of one step (features of anchors, say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators.expansion import Request, combine, wanted
+from cnf.operators.forward import derivatives
+
+
+class Evaluator(Protocol):
+    """What assembly and solutions need: weighted sums of derivatives of all basis functions."""
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        """(P, D) and K requests -> (P, K, N)."""
+        ...
+
+
+class Basis(nn.Module):
+    """Subclass, call `super().__init__(space, size)`, and write `forward(x)`."""
+
+    smoothness: int | None = None  # highest derivative the functions have; None: no limit is known
+    joint: bool = False  # True: one weight per function for all channels together (f_c = sum_j beta_j Psi_jc)
+
+    def __init__(self, space: Space, size: int | None = None):
+        super().__init__()
+        if not isinstance(space, Space):
+            raise BasisError(f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}")
+        self.space = space
+        self._size = size
+
+    @property
+    def dimension(self) -> int:
+        return len(self.space.coordinates)
+
+    @property
+    def size(self) -> int:
+        """Number of basis functions N."""
+        if self._size is None:
+            self._size = self._trial().shape[1]
+        return self._size
+
+    @property
+    def shared(self) -> bool:
+        """True if every channel uses the same functions."""
+        return len(self.space.channels) == 1 or (not self.joint and self._trial().dim() == 2)
+
+    def _trial(self) -> Tensor:
+        """The values at one point, to learn the shape of what `forward` returns."""
+        like = next(iter([*self.parameters(), *self.buffers()]), torch.empty(0, dtype=torch.float64))
+        dtype = like.dtype if like.is_floating_point() else torch.float64
+        with torch.no_grad():
+            values = self(torch.zeros(1, self.dimension, dtype=dtype, device=like.device))
+        channels = len(self.space.channels)
+        good = isinstance(values, Tensor) and values.dim() in (2, 3) and values.shape[0] == 1
+        if not good or (values.dim() == 3 and values.shape[2] not in (1, channels)):
+            shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise BasisError(
+                f"{type(self).__name__}.forward returned {shape} for one point; expected (1, N) or (1, N, {channels})"
+            )
+        return values
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(P, D) -> (P, N) or (P, N, C)."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method forward(x) returning (P, N) values")
+
+    def snapshot(self) -> Evaluator:
+        """An evaluator for one step; what several evaluations share is computed here once."""
+        return self
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        """Weighted sums of derivatives, (P, K, N); generic forward mode unless a subclass knows better."""
+        return combine(derivatives(self, x, wanted(requests)), requests)
+
+    def config(self) -> dict:
+        """Constructor arguments to save and rebuild this basis from; own bases are passed to `cnf.load` instead."""
+        raise BasisError(f"{type(self).__name__} does not say how to rebuild itself (no config method)")
+
+
+def values_request(dimension: int, like: Tensor, channel: int = 0) -> Request:
+    """Asks for plain values."""
+    return Request(channel, {(0,) * dimension: torch.ones((), dtype=like.dtype, device=like.device)})

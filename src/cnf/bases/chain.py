@@ -1,0 +1,110 @@
+"""The chain rule of kernels: rows of A from the derivatives of k in s and of s in the coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from cnf.operators import jets
+from cnf.operators.expansion import Request
+from cnf.operators.jets import Bundle, MultiIndex
+
+
+def highest(requests: Sequence[Request]) -> int:
+    return max(sum(index) for request in requests for index in request.weights)
+
+
+def weighted(weight: Tensor, value: Tensor | None) -> Tensor | None:
+    """weight (P,) or () times a matrix with P rows; a plain 1 costs nothing."""
+    if value is None:
+        return None
+    if weight.dim():
+        return value * weight[:, None]
+    return value if not weight.requires_grad and float(weight) == 1.0 else value * weight
+
+
+def chained(
+    requests: Sequence[Request],
+    slopes: list[Tensor],
+    argument: Bundle,
+    first_order: Callable[[Request], Tensor | None] | None = None,
+) -> Tensor:
+    """sum_alpha w_alpha d^alpha k(s) for every request, (P, K, N).
+
+    `slopes` are k, k', k'', ... (P, N); `argument` the derivatives of s; `first_order(request)`, if given, returns
+    sum_alpha w_alpha s_alpha in one go (one matrix product instead of one per derivative).
+    """
+    parts = []
+    for request in requests:
+        row = jets.total(
+            slopes[m] if factor is None else factor * slopes[m] for m, factor in _powers(request, argument, first_order)
+        )
+        parts.append(torch.zeros_like(slopes[0]) if row is None else row)
+    return side_by_side(parts)
+
+
+def chained_gaussian(
+    requests: Sequence[Request],
+    value: Tensor,
+    argument: Bundle,
+    first_order: Callable[[Request], Tensor | None] | None = None,
+) -> Tensor:
+    """The same for k = exp(-s/2), whose derivatives are all multiples of k: one product with k at the end."""
+    parts = []
+    for request in requests:
+        inner: Tensor | None = None
+        for m, factor in _powers(request, argument, first_order):
+            if factor is None:
+                factor = torch.ones((), dtype=value.dtype, device=value.device)
+            if inner is None:
+                inner = factor if m == 0 else (-0.5) ** m * factor
+            else:
+                inner = torch.add(inner, factor, alpha=(-0.5) ** m)
+        parts.append(torch.zeros_like(value) if inner is None else inner * value)
+    return side_by_side(parts)
+
+
+def _powers(
+    request: Request, argument: Bundle, first_order: Callable[[Request], Tensor | None] | None
+) -> list[tuple[int, Tensor | None]]:
+    """The factor of every derivative k^(m) that occurs; None stands for one."""
+    found: list[tuple[int, Tensor | None]] = []
+    for index, weight in request.weights.items():
+        if sum(index) == 0:
+            plain = weight.dim() == 0 and not weight.requires_grad and float(weight) == 1.0
+            found.append((0, None if plain else weight if weight.dim() == 0 else weight[:, None]))
+    if first_order:
+        linear = first_order(request)
+        if linear is not None:
+            found.append((1, linear))
+    order = max(sum(index) for index in request.weights)
+    for m in range(2 if first_order else 1, order + 1):
+        factor = jets.total(
+            weighted(weight, jets.polynomial(index, m, argument))
+            for index, weight in request.weights.items()
+            if sum(index) >= m
+        )
+        if factor is not None:
+            found.append((m, factor))
+    return found
+
+
+def side_by_side(parts: list[Tensor]) -> Tensor:
+    """K matrices (P, N) as (P, K, N)."""
+    return parts[0].unsqueeze(1) if len(parts) == 1 else torch.stack(parts, dim=1)
+
+
+def quadratic_argument(slopes: list[Tensor], curvature: dict[tuple[int, int], Tensor], indices: Sequence[MultiIndex]) -> Bundle:
+    """Derivatives of an s that is quadratic in the coordinates: gradient (P, N) per axis, constant Hessian (1, N)."""
+    bundle: Bundle = {}
+    for index in indices:
+        axes = [k for k, order in enumerate(index) for _ in range(order)]
+        if len(axes) == 1:
+            bundle[index] = slopes[axes[0]]
+        elif len(axes) == 2:
+            bundle[index] = curvature.get((axes[0], axes[1]))
+        else:
+            bundle[index] = None
+    return bundle

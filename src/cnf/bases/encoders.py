@@ -1,0 +1,201 @@
+"""Encoders: networks from coordinates to features, built of layers that carry derivatives along.
+
+`MLP`, `SIREN` and `FourierFeatures` are ordinary modules in float64; any other module R^D -> R^F serves as an encoder
+too, at the price of generic derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import product
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.layers import RULES, FourierMap, Sine, _sequential
+from cnf.errors import BasisError, nearest
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "softplus": nn.Softplus,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+    "elu": nn.ELU,
+    "mish": nn.Mish,
+    "relu": nn.ReLU,
+    "sine": Sine,
+}
+
+
+class MLP(nn.Module):
+    """Fully connected network; `activation` is a name or a module such as nn.Softplus(beta=10)."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: Sequence[int] = (128, 128),
+        activation: str | nn.Module = "tanh",
+        seed: int | None = None,
+    ):
+        super().__init__()
+        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": list(hidden), "activation": activation}
+        layers: list[nn.Module] = []
+        with _seeded(seed):
+            for a, b in _pairs([inputs, *hidden]):
+                layers += [_layer(a, b), _activation(activation)]
+            layers.append(_layer([inputs, *hidden][-1], outputs))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+    def config(self) -> dict:
+        if isinstance(self.arguments["activation"], nn.Module):
+            softplus = self.arguments["activation"]
+            if type(softplus) is nn.Softplus:
+                return {**self.arguments, "activation": f"softplus:{float(softplus.beta)!r}"}
+            raise BasisError("an MLP with an activation given as a module cannot be saved; name it, such as 'tanh'")
+        return dict(self.arguments)
+
+
+class SIREN(nn.Module):
+    """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: Sequence[int] = (256, 256),
+        omega: float = 30.0,
+        seed: int | None = None,
+    ):
+        super().__init__()
+        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": list(hidden), "omega": float(omega)}
+        layers: list[nn.Module] = []
+        with _seeded(seed):
+            for k, (a, b) in enumerate(_pairs([inputs, *hidden])):
+                bound = 1 / a if k == 0 else math.sqrt(6 / a) / omega
+                layers += [_layer(a, b, bound), Sine(omega)]
+            width = [inputs, *hidden][-1]
+            layers.append(_layer(width, outputs, math.sqrt(6 / width) / omega))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+    def config(self) -> dict:
+        return dict(self.arguments)
+
+
+class FourierFeatures(nn.Module):
+    """Random Fourier features of the coordinates (x, sin Bx, cos Bx), then an MLP if `outputs` is given."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int | None = None,
+        frequencies: int = 16,
+        bandwidth: float = 1.0,
+        hidden: Sequence[int] = (),
+        activation: str = "tanh",
+        include_input: bool = True,
+        seed: int | None = None,
+    ):
+        super().__init__()
+        self.arguments = {
+            "inputs": inputs,
+            "outputs": outputs,
+            "frequencies": frequencies,
+            "bandwidth": float(bandwidth),
+            "hidden": list(hidden),
+            "activation": activation,
+            "include_input": include_input,
+        }
+        with _seeded(seed):
+            spread = torch.randn(frequencies, inputs, dtype=torch.float64) / bandwidth
+        lift = FourierMap(spread, include_input)
+        width = 2 * frequencies + (inputs if include_input else 0)
+        layers: list[nn.Module] = [lift]
+        if outputs is not None:
+            layers.append(MLP(width, outputs, hidden, activation, seed))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+    def config(self) -> dict:
+        return dict(self.arguments)
+
+
+class LearnablePolynomial(nn.Module):
+    """One polynomial per output, all monomials up to a total degree, coefficients learnable."""
+
+    def __init__(self, inputs: int, outputs: int = 1, degree: int = 2, seed: int | None = None):
+        super().__init__()
+        self.arguments = {"inputs": inputs, "outputs": outputs, "degree": degree}
+        exponents = [e for e in product(range(degree + 1), repeat=inputs) if sum(e) <= degree]
+        self.register_buffer("exponents", torch.tensor(exponents))
+        with _seeded(seed):
+            self.coefficients = nn.Parameter(torch.randn(len(exponents), outputs, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(P, D) -> (P, outputs)."""
+        powers = [torch.ones_like(x)]
+        for _ in range(self.arguments["degree"]):
+            powers.append(powers[-1] * x)
+        table = torch.stack(powers)  # (degree + 1, P, D)
+        columns = [table[self.exponents[:, k], :, k] for k in range(x.shape[1])]  # D x (K, P)
+        monomials = columns[0]
+        for column in columns[1:]:
+            monomials = monomials * column
+        return monomials.T @ self.coefficients
+
+    def config(self) -> dict:
+        return dict(self.arguments)
+
+
+for _encoder in (MLP, SIREN, FourierFeatures):
+    RULES[_encoder] = _sequential
+
+
+def _layer(inputs: int, outputs: int, bound: float | None = None) -> nn.Linear:
+    if inputs < 1 or outputs < 1:
+        raise BasisError(f"a layer needs at least one input and one output, got {inputs} and {outputs}")
+    layer = nn.Linear(inputs, outputs, dtype=torch.float64)
+    if bound is not None:
+        nn.init.uniform_(layer.weight, -bound, bound)
+    return layer
+
+
+def _activation(given: str | nn.Module) -> nn.Module:
+    if isinstance(given, nn.Module):
+        return given
+    name, _, number = given.partition(":")
+    if name not in ACTIVATIONS:
+        raise BasisError(f"there is no activation {given!r}; choose one of {', '.join(ACTIVATIONS)}." + nearest(given, ACTIVATIONS))
+    return ACTIVATIONS[name](float(number)) if number else ACTIVATIONS[name]()
+
+
+def _pairs(widths: list[int]) -> list[tuple[int, int]]:
+    return list(zip(widths[:-1], widths[1:], strict=True))
+
+
+def _seeded(seed: int | None):
+    """Context in which random initial values depend on `seed` alone."""
+    if seed is None:
+        return nullcontext()
+    fork = torch.random.fork_rng(devices=[])
+
+    class Seeded:
+        def __enter__(self):
+            fork.__enter__()
+            torch.manual_seed(seed)
+
+        def __exit__(self, *details):
+            return fork.__exit__(*details)
+
+    return Seeded()

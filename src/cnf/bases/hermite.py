@@ -1,0 +1,147 @@
+"""Hermite: generalised interpolation, one basis function per condition.
+
+Psi_r(x) = L_r applied to the second argument of the kernel, at the point of condition r. Functions are distinct however
+many conditions share a point, and for the same conditions the system A_rs = L_r^x L_s^y k(x, y) is symmetric and positive
+definite. The kernel is translation invariant, so d_x^alpha d_y^beta k = (-1)^|beta| (d^(alpha + beta) k)(x - y).
+With several channels the kernel is k times the identity and every function has one weight for all channels together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.kernel import PlainKernel
+from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
+from cnf.constraints import Constraint, Space
+from cnf.errors import BasisError
+from cnf.operators.expansion import Probe, Request
+from cnf.operators.jets import MultiIndex, add
+
+
+class Hermite(Basis):
+    """One function per condition of `constraints`; kernel Gaussian, Matern or Wendland of the coordinates."""
+
+    def __init__(self, space: Space, constraints: Sequence[Constraint], kernel: KernelProfile | None = None):
+        given = [constraints] if isinstance(constraints, Constraint) else list(constraints)
+        if not given or not all(isinstance(c, Constraint) for c in given):
+            raise BasisError("Hermite takes the list of constraints whose conditions its functions come from")
+        if any(c.operator.frame != space.frame for c in given):
+            raise BasisError("the constraints of a Hermite basis must belong to its space")
+        super().__init__(space, sum(c.rows for c in given))
+        self.kernel = kernel if kernel is not None else Gaussian(0.1)
+        if not isinstance(self.kernel, KernelProfile) or not self.kernel.distance:
+            raise BasisError("Hermite needs a kernel of the distance: cnf.kernels.Gaussian, Matern or Wendland")
+        if isinstance(self.kernel, Wendland) and self.kernel.dimension < self.dimension:
+            raise BasisError(
+                f"this Wendland kernel is positive definite up to {self.kernel.dimension} coordinates; "
+                f"give dimension={self.dimension}"
+            )
+        self.constraints = tuple(given)
+        self.joint = len(space.channels) > 1
+        highest = max(c.operator.order for c in given)
+        if self.kernel.smoothness is not None:
+            self.smoothness = self.kernel.smoothness - highest
+            if self.smoothness < highest:
+                raise BasisError(
+                    f"the conditions have order {highest}, so Hermite differentiates its kernel {2 * highest} times, but "
+                    f"{type(self.kernel).__name__} has {self.kernel.smoothness} derivatives; use a smoother kernel"
+                )
+
+    @property
+    def shared(self) -> bool:
+        return not self.joint
+
+    def snapshot(self) -> Evaluator:
+        columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self.constraints]
+        return HermiteEvaluator(self.kernel, columns)
+
+    def _dtype(self) -> torch.dtype:
+        return next(self.kernel.parameters()).dtype
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = range(len(self.space.channels))
+        found = self.rows(x, [values_request(self.dimension, x, c) for c in channels]).movedim(1, -1)
+        return found if self.joint else found[..., 0]
+
+    def config(self) -> dict:
+        return {"space": self.space, "constraints": list(self.constraints), "kernel": self.kernel}
+
+
+@dataclass(frozen=True)
+class Functionals:
+    """The functionals of one constraint: P points times R rows, ordered row by row."""
+
+    count: int  # P
+    rows: int  # R
+    probes: list[Probe]
+
+    @staticmethod
+    def of(constraint: Constraint, rows: int) -> Functionals:
+        return Functionals(constraint.points.shape[0], rows, constraint.expanded())
+
+
+@dataclass(frozen=True)
+class HermiteEvaluator:
+    kernel: KernelProfile
+    columns: list[Functionals]
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        blocks = [self._block(x, requests, functionals) for functionals in self.columns]
+        return torch.cat(blocks, dim=2)  # (P, K, N)
+
+    def _block(self, x: Tensor, requests: Sequence[Request], f: Functionals) -> Tensor:
+        cells: dict[tuple[int, int], Tensor] = {}  # (request, functional row) -> (P, Q)
+        for probe in f.probes:
+            pairs = [(k, j) for k in range(len(requests)) for j in range(len(probe.rows))]
+            pairs = [(k, j) for k, j in pairs if requests[k].channel == probe.requests[j].channel]
+            if not pairs:
+                continue
+            mixed = [_mixed(requests[k], probe.requests[j]) for k, j in pairs]
+            indices = sorted({index for weights in mixed for index in weights})
+            one = torch.ones((), dtype=x.dtype, device=x.device)
+            plain = PlainKernel(self.kernel, probe.points)
+            derived = plain.rows(x, [Request(0, {index: one}) for index in indices])  # (P, |indices|, Q)
+            lookup = {index: derived[:, i] for i, index in enumerate(indices)}
+            for (k, j), weights in zip(pairs, mixed, strict=True):
+                cell = _weighted_sum(lookup, weights)
+                if probe.nodes > 1:
+                    cell = cell.reshape(x.shape[0], f.count, probe.nodes).sum(dim=2)
+                key = (k, probe.rows[j])
+                cells[key] = cells[key] + cell if key in cells else cell
+        zero = x.new_zeros(x.shape[0], f.count)
+        per_request = [
+            torch.cat([cells.get((k, r), zero) for r in range(f.rows)], dim=1) for k in range(len(requests))
+        ]
+        return torch.stack(per_request, dim=1)
+
+
+def _mixed(left: Request, right: Request) -> dict[MultiIndex, list[tuple[Tensor, Tensor]]]:
+    """Weights of d^(alpha + beta) k: pairs of a column (P,) and a row (Q,) to be multiplied out."""
+    found: dict[MultiIndex, list[tuple[Tensor, Tensor]]] = {}
+    for alpha, w in left.weights.items():
+        for beta, v in right.weights.items():
+            sign = -1.0 if sum(beta) % 2 else 1.0
+            found.setdefault(add(alpha, beta), []).append((w, sign * v))
+    return found
+
+
+def _weighted_sum(derived: dict[MultiIndex, Tensor], weights: dict[MultiIndex, list[tuple[Tensor, Tensor]]]) -> Tensor:
+    total: Tensor | None = None
+    for index, pairs in weights.items():
+        factor: Tensor | None = None
+        for w, v in pairs:
+            part = (w if w.dim() == 0 else w[:, None]) * v
+            factor = part if factor is None else factor + part
+        assert factor is not None
+        part = derived[index] * factor
+        total = part if total is None else total + part
+    assert total is not None
+    return total

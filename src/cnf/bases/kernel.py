@@ -1,0 +1,195 @@
+"""Kernel: functions Psi_j(x) = k(phi(x), phi(anchor_j)) of one kernel, with an encoder phi or without.
+
+With an encoder, phi runs at P + N points, never at P x N pairs: s and its derivatives are matrix products of the
+encoder's bundle with the anchors' features,
+
+    s = |phi|^2 + |c|^2 - 2 phi.c,      s_alpha = d^alpha |phi|^2 - 2 phi_alpha.c,
+
+and the part of an operator that is linear in s_alpha collapses into a single product with sum_alpha w_alpha phi_alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.anchors import Anchors, anchor_points
+from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
+from cnf.bases.kernels import Gaussian, KernelProfile
+from cnf.bases.layers import encode, smoothness
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators import jets
+from cnf.operators.expansion import Request, wanted
+from cnf.operators.jets import Bundle, MultiIndex
+
+
+class Kernel(Basis):
+    """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates."""
+
+    def __init__(
+        self,
+        space: Space,
+        anchors: Anchors,
+        kernel: KernelProfile | None = None,
+        encoder: nn.Module | None = None,
+    ):
+        points = anchor_points(space, anchors)
+        super().__init__(space, points.shape[0])
+        self.register_buffer("anchors", points)
+        self.kernel = kernel if kernel is not None else Gaussian(0.1)
+        if not isinstance(self.kernel, KernelProfile):
+            raise BasisError(f"kernel must be one of cnf.kernels, such as Gaussian(0.1); got a {type(kernel).__name__}")
+        if encoder is not None and not isinstance(encoder, nn.Module):
+            raise BasisError(f"encoder must be a torch module R^D -> R^F, such as cnf.encoders.MLP; got a {type(encoder).__name__}")
+        self.encoder = encoder.to(points.dtype) if encoder is not None else None
+        limits = [self.kernel.smoothness, smoothness(encoder) if encoder is not None else None]
+        known = [limit for limit in limits if limit is not None]
+        self.smoothness = min(known) if known else None
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def snapshot(self) -> Evaluator:
+        if self.encoder is None:
+            if not self.kernel.distance:
+                return EncodedKernel(nn.Identity(), self.kernel, self.anchors, None)
+            return PlainKernel(self.kernel, self.anchors)
+        features = self.kernel.scaled(self.encoder(self.anchors))  # (N, F)
+        # Distances do not see a common shift; taking it out keeps |phi|^2 small, and with it the rounding of s.
+        shift = features.detach().mean(dim=0) if self.kernel.distance else None
+        return EncodedKernel(self.encoder, self.kernel, features, shift)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
+
+    def config(self) -> dict:
+        return {"space": self.space, "anchors": self.anchors, "kernel": self.kernel, "encoder": self.encoder}
+
+
+@dataclass(frozen=True)
+class PlainKernel:
+    """A kernel of the coordinates themselves: s is quadratic, so its derivatives are known in closed form."""
+
+    kernel: KernelProfile
+    anchors: Tensor  # (N, D)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        dimension = x.shape[1]
+        inverse = self.kernel.scaled(torch.ones(dimension, dtype=x.dtype, device=x.device))  # 1 / length
+        indices = jets.closure(wanted(requests))
+        differences = [x[:, k, None] - self.anchors[None, :, k] for k in range(dimension)]
+        scaled = [d * inverse[k] for k, d in enumerate(differences)]
+        s = scaled[0] ** 2
+        for z in scaled[1:]:
+            s = s + z * z
+        active = {k for index in indices for k, n in enumerate(index) if n}
+        slopes = [2 * inverse[k] * scaled[k] if k in active else scaled[k] for k in range(dimension)]
+        curvature = {(k, k): 2 * (inverse[k] ** 2).reshape(1, 1) for k in range(dimension)}
+        return self.kernel.chain(requests, s, quadratic_argument(slopes, curvature, indices))
+
+
+@dataclass(frozen=True)
+class EncodedKernel:
+    """A kernel of encoded points; `features` (N, F) are the anchors', scaled, and `shift` is taken from both sides."""
+
+    encoder: nn.Module
+    kernel: KernelProfile
+    features: Tensor
+    shift: Tensor | None
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        indices = jets.closure(wanted(requests))
+        phi: Bundle = {
+            index: None if value is None else self.kernel.scaled(value)
+            for index, value in encode(self.encoder, x, indices).items()
+        }
+        centres = self.features
+        if self.shift is not None:
+            zero = indices[0]
+            phi[zero] = phi[zero] - self.shift  # type: ignore[operator]
+            centres = centres - self.shift
+        if not self.kernel.distance:
+            return side_by_side([_collapsed(phi, r) @ centres.T for r in requests])
+        return self._distance_rows(phi, centres, indices, requests)
+
+    def _distance_rows(
+        self, phi: Bundle, centres: Tensor, indices: Sequence[MultiIndex], requests: Sequence[Request]
+    ) -> Tensor:
+        order = highest(requests)
+        squares = {index: _square(phi, index) for index in indices}  # d^alpha |phi|^2, (P, 1)
+        zero = indices[0]
+        value = phi[zero]
+        assert value is not None
+        # One product for s; |phi|^2 and |c|^2 enter as two extra columns, so that no further pass over (P, N) is needed.
+        left = torch.cat([-2 * value, squares[zero], torch.ones_like(value[:, :1])], dim=1)
+        ones = torch.ones_like(centres[:, :1])
+        right = torch.cat([centres, ones, centres.square().sum(dim=1, keepdim=True)], dim=1)
+        s = left @ right.T
+        argument: Bundle = {}
+        for index in indices:
+            if 0 < sum(index) < order:
+                argument[index] = self._derivative(phi[index], squares[index], centres, value.shape[0])
+            elif sum(index):
+                argument[index] = None  # enters only linearly: collapsed below
+
+        def first_order(request: Request) -> Tensor | None:
+            known = {i: w for i, w in request.weights.items() if sum(i)}
+            if not known:
+                return None
+            if len(known) == 1:
+                index, weight = next(iter(known.items()))
+                if argument[index] is not None:
+                    return weighted(weight, argument[index])
+            slope = jets.total(weighted(w, phi[i]) for i, w in known.items())
+            square = jets.total(weighted(w, squares[i]) for i, w in known.items())
+            return self._derivative(slope, square, centres, value.shape[0])
+
+        return self.kernel.chain(requests, s, argument, first_order)
+
+    def _derivative(self, slope: Tensor | None, square: Tensor | None, centres: Tensor, count: int) -> Tensor | None:
+        """square - 2 slope.c as one product."""
+        if slope is None and square is None:
+            return None
+        like = slope if slope is not None else square
+        assert like is not None
+        rows = max(t.shape[0] for t in (slope, square) if t is not None)
+        if slope is None:
+            return square
+        column = like.new_zeros(1, 1) if square is None else square
+        left = torch.cat([(-2 * slope).expand(rows, -1), column.expand(rows, -1)], dim=1)
+        right = torch.cat([centres, torch.ones_like(centres[:, :1])], dim=1)
+        return left @ right.T
+
+
+def _collapsed(phi: Bundle, request: Request) -> Tensor:
+    """sum_alpha w_alpha phi_alpha, (P, F)."""
+    combined = jets.total(weighted(w, phi[i]) for i, w in request.weights.items())
+    value = next(v for v in phi.values() if v is not None)
+    if combined is None:
+        return torch.zeros_like(value)
+    return combined.expand(value.shape[0], -1)
+
+
+def _square(phi: Bundle, index: MultiIndex) -> Tensor | None:
+    """d^index |phi|^2 by the product rule, (P, 1) or (1, 1)."""
+    found = None
+    for lower in jets.below(index):
+        upper = jets.subtract(index, lower)
+        if lower > upper:
+            continue  # counted with its mirror image
+        a, b = phi[lower], phi[upper]
+        if a is None or b is None:
+            continue
+        count = jets.binomial(index, lower) * (1 if lower == upper else 2)
+        part = count * (a * b).sum(dim=1, keepdim=True)
+        found = part if found is None else found + part
+    return found

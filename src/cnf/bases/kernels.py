@@ -1,0 +1,272 @@
+"""Kernels: profiles k(s) of a squared distance (or of a dot product), with all their derivatives in s.
+
+A kernel scales its arguments (`scaled`), then sees only s = |z - z'|^2 >= 0; `profile(s, n)` returns k and its first n
+derivatives. Writing kernels in s, never in the distance r, keeps every derivative finite at the centre, where the
+diagonal of the system sits. Where a derivative in s grows like a negative power of r (Matern, Wendland beyond half
+their smoothness), it is always multiplied by factors that vanish faster; `TINY` stands in for r = 0 there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.chain import chained, chained_gaussian, highest
+from cnf.errors import BasisError
+from cnf.operators.expansion import Request
+from cnf.operators.jets import Bundle
+
+Bandwidth = float | Sequence[float] | Tensor
+TINY = {torch.float64: 1e-32, torch.float32: 1e-6}
+
+
+class KernelProfile(nn.Module):
+    """Base of all kernels."""
+
+    distance: bool = True  # False: s is the dot product of the two features
+    smoothness: int | None = None
+    positive_definite: bool = True
+    gaussian: bool = False  # True: every derivative in s is -1/2 times the one before
+
+    def scaled(self, features: Tensor) -> Tensor:
+        return features
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        """k(s) and its first `order` derivatives."""
+        raise NotImplementedError
+
+    def chain(
+        self,
+        requests: Sequence[Request],
+        s: Tensor,
+        argument: Bundle,
+        first_order: Callable[[Request], Tensor | None] | None = None,
+    ) -> Tensor:
+        """Rows of A from s (P, N) and its derivatives, (P, K, N)."""
+        if self.gaussian:
+            return chained_gaussian(requests, self.profile(s, 0)[0], argument, first_order)
+        return chained(requests, self.profile(s, highest(requests)), argument, first_order)
+
+    def config(self) -> dict:
+        raise NotImplementedError
+
+
+class ScaledKernel(KernelProfile):
+    """A kernel with a learnable length: one number, or one per coordinate, kept positive by its logarithm."""
+
+    def __init__(self, length: Bandwidth, word: str):
+        super().__init__()
+        value = torch.as_tensor(length, dtype=torch.float64).detach().clone()
+        if value.dim() > 1 or not bool(torch.isfinite(value).all()) or not bool((value > 0).all()):
+            raise BasisError(f"a {word} is a positive number, or one per coordinate; got {length!r}")
+        self.log_length = nn.Parameter(value.log())
+
+    @property
+    def length(self) -> Tensor:
+        return self.log_length.exp()
+
+    def scaled(self, features: Tensor) -> Tensor:
+        if self.log_length.dim() and self.log_length.shape[0] != features.shape[-1]:
+            raise BasisError(
+                f"the kernel has {self.log_length.shape[0]} bandwidths for features of width {features.shape[-1]}; "
+                "give one number, or one per coordinate (with an encoder: one per feature)"
+            )
+        return features / self.length
+
+    def _length_config(self) -> float | list[float]:
+        return self.length.detach().tolist()
+
+
+class Gaussian(ScaledKernel):
+    """exp(-|x - y|^2 / (2 bandwidth^2))."""
+
+    gaussian = True
+
+    def __init__(self, bandwidth: Bandwidth = 0.1):
+        super().__init__(bandwidth, "bandwidth")
+
+    @property
+    def bandwidth(self) -> Tensor:
+        return self.length
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        value = torch.exp(-0.5 * s)
+        return [value] + [(-0.5) ** m * value for m in range(1, order + 1)]
+
+    def config(self) -> dict:
+        return {"bandwidth": self._length_config()}
+
+
+class TruncatedGaussian(ScaledKernel):
+    """The Gaussian inside three bandwidths, zero outside: it jumps there by 1 %, so it serves values only."""
+
+    smoothness = 0
+    positive_definite = False
+    gaussian = True
+    CUTOFF = 9.0
+
+    def __init__(self, bandwidth: Bandwidth = 0.1):
+        super().__init__(bandwidth, "bandwidth")
+
+    @property
+    def bandwidth(self) -> Tensor:
+        return self.length
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        value = torch.where(s < self.CUTOFF, torch.exp(-0.5 * s), torch.zeros_like(s))
+        return [value] + [(-0.5) ** m * value for m in range(1, order + 1)]
+
+    def config(self) -> dict:
+        return {"bandwidth": self._length_config()}
+
+
+class DotProduct(KernelProfile):
+    """x . y: the neural kernel of NKF when used with an encoder."""
+
+    distance = False
+    positive_definite = False
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        return [s, torch.ones_like(s)][: order + 1] + [torch.zeros_like(s)] * (order - 1)
+
+    def config(self) -> dict:
+        return {}
+
+
+class Matern(ScaledKernel):
+    """Matern kernel of smoothness nu = 1/2, 3/2, 5/2, ...: 2 floor(nu) derivatives.
+
+    With z = sqrt(2 nu) r, k is proportional to z^nu K_nu(z), and (1/z) d/dz lowers nu by one, so every derivative in s
+    is again a Bessel function of half-integer order, a polynomial in 1/z times exp(-z).
+    """
+
+    def __init__(self, smoothness: float = 2.5, bandwidth: Bandwidth = 0.1):
+        super().__init__(bandwidth, "bandwidth")
+        if smoothness <= 0 or smoothness > 8 or not float(smoothness - 0.5).is_integer():
+            raise BasisError(f"the smoothness of a Matern kernel is 0.5, 1.5, 2.5, ... up to 7.5; got {smoothness!r}")
+        self.nu = float(smoothness)
+        self.smoothness = 2 * int(self.nu)
+
+    @property
+    def bandwidth(self) -> Tensor:
+        return self.length
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        nu = self.nu
+        # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
+        z = torch.sqrt(2 * nu * s.clamp_min(TINY.get(s.dtype, 1e-6)))
+        decay = torch.exp(-z)
+        norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
+        return [(-nu) ** m / norm * self._reduced(nu - m, z, decay) for m in range(order + 1)]
+
+    @staticmethod
+    def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
+        """z^mu K_|mu|(z) without the factor sqrt(pi / 2), for half-integer mu."""
+        p = int(abs(mu) - 0.5)
+        coefficients = [
+            math.factorial(p + i) / (math.factorial(i) * math.factorial(p - i) * 2**i) for i in range(p + 1)
+        ]
+        if mu > 0:  # sum_i a_i z^(p - i) exp(-z)
+            total = torch.full_like(z, coefficients[0])
+            for c in coefficients[1:]:
+                total = total * z + c
+            return total * decay
+        inverse = 1 / z
+        total = torch.full_like(z, coefficients[p])
+        for c in reversed(coefficients[:p]):
+            total = total * inverse + c
+        return total * decay * inverse ** (p + 1)
+
+    def config(self) -> dict:
+        return {"smoothness": self.nu, "bandwidth": self._length_config()}
+
+
+class Wendland(ScaledKernel):
+    """Wendland's compactly supported kernel: zero beyond `radius`, 2 * smoothness derivatives.
+
+    phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one; l = floor(dimension/2) + k + 1
+    makes it positive definite up to `dimension` coordinates.
+    """
+
+    def __init__(self, smoothness: int = 1, radius: Bandwidth = 1.0, dimension: int = 3):
+        super().__init__(radius, "radius")
+        if smoothness not in range(0, 6):
+            raise BasisError(f"the smoothness of a Wendland kernel is 0, 1, ... 5 (C^0, C^2, ... C^10); got {smoothness!r}")
+        self.k, self.dimension = int(smoothness), int(dimension)
+        self.smoothness = 2 * self.k
+        self._tables = {m: _wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)}
+        self._norm = float(_wendland_table(self.dimension // 2 + self.k + 1, self.k)[1][0])
+
+    @property
+    def radius(self) -> Tensor:
+        return self.length
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        if order > self.smoothness:
+            raise BasisError(f"a Wendland kernel of smoothness {self.k} has {self.smoothness} derivatives, not {order}")
+        r = torch.sqrt(s.clamp_min(TINY.get(s.dtype, 1e-6)))
+        gap = (1 - r).clamp_min(0)
+        found = []
+        for m in range(order + 1):
+            power, coefficients, lowest = self._tables[m]
+            total = torch.full_like(r, float(coefficients[-1]))
+            for c in reversed(coefficients[:-1]):
+                total = total * r + float(c)
+            found.append((-0.5) ** m / self._norm * total * r**lowest * gap**power * (r < 1))
+        return found
+
+    def config(self) -> dict:
+        return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}
+
+
+def _wendland_table(ell: int, k: int) -> tuple[int, list[Fraction], int]:
+    """I^k (1-r)^ell (k >= 0) or (-(1/r) d/dr)^|k| (1-r)^ell as (1-r)^power * r^lowest * polynomial, exactly."""
+    power, p, lowest = ell, [Fraction(1)], 0
+    for _ in range(max(k, 0)):
+        # full polynomial q = t p(t) (1-t)^power; integrate from r to 1; divide by (1-r)^(power+1)
+        q = [Fraction(0), *p]
+        for _ in range(power):
+            q = _times(q, [Fraction(1), Fraction(-1)])
+        primitive = [Fraction(0)] + [c / (i + 1) for i, c in enumerate(q)]
+        integral = [-c for c in primitive]
+        integral[0] += sum(primitive, Fraction(0))
+        power += 1
+        p = integral
+        for _ in range(power):
+            p = _divided(p)
+        # one more factor (1 - r) divides out whenever it is there
+        while len(p) > 1 and sum(p) == 0:
+            p, power = _divided(p), power + 1
+    for _ in range(max(-k, 0)):
+        # -(1/r) d/dr [ (1-r)^power r^lowest p ] = (1-r)^(power-1) r^(lowest-2) [ power r p - (1-r)(lowest p + r p') ]
+        slope = [Fraction(0)] + [c * i for i, c in enumerate(p)][1:]
+        inner = [lowest * c for c in p]
+        inner = [a + b for a, b in zip(inner, slope, strict=True)]
+        minus = _times(inner, [Fraction(1), Fraction(-1)])
+        plus = [Fraction(0)] + [power * c for c in p]
+        p = [a - b for a, b in zip(plus, minus, strict=True)]
+        power, lowest = power - 1, lowest - 2
+        while len(p) > 1 and p[0] == 0:
+            p, lowest = p[1:], lowest + 1
+    return power, p, lowest
+
+
+def _times(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+    result = [Fraction(0)] * (len(a) + len(b) - 1)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            result[i + j] += x * y
+    return result
+
+
+def _divided(p: list[Fraction]) -> list[Fraction]:
+    """p / (1 - r), which must divide it."""
+    quotient, carry = [], Fraction(0)
+    for c in p[:-1]:
+        carry += c
+        quotient.append(carry)
+    return quotient

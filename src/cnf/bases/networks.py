@@ -1,0 +1,99 @@
+"""Bases made of networks: the last hidden layer of one, or one network per function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from cnf.bases.basis import Basis
+from cnf.bases.layers import encode, has_rules, smoothness
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators import jets
+from cnf.operators.expansion import Request, combine, wanted
+
+
+class ConstraintLayer(Basis):
+    """The outputs of a network R^D -> R^N as the basis: its last hidden layer, whose weights the solve replaces."""
+
+    def __init__(self, space: Space, network: nn.Module):
+        super().__init__(space)
+        _check_module(network, "network")
+        self.network = network
+        self.smoothness = smoothness(network)
+        if self._trial().dim() != 2:
+            raise BasisError("the network of a ConstraintLayer must return one row of N values per point, (P, N)")
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        if not has_rules(self.network):
+            return super().rows(x, requests)
+        bundle = encode(self.network, x, jets.closure(wanted(requests)))
+        zeros = x.new_zeros(x.shape[0], self.size)
+        filled = {i: zeros if v is None else v.expand(x.shape[0], -1) for i, v in bundle.items()}
+        return combine(filled, requests)
+
+    def config(self) -> dict:
+        return {"space": self.space, "network": self.network}
+
+
+class Independent(Basis):
+    """One network per basis function, each R^D -> R^1 (shared by the channels) or R^D -> R^C.
+
+    Networks of one architecture are evaluated together, their parameters stacked; others one by one.
+    """
+
+    def __init__(self, space: Space, networks: Sequence[nn.Module]):
+        members = list(networks)
+        if not members:
+            raise BasisError("Independent needs at least one network")
+        for member in members:
+            _check_module(member, "each network")
+        super().__init__(space, len(members))
+        self.networks = nn.ModuleList(members)
+        known = [s for s in (smoothness(m) for m in members) if s is not None]
+        self.smoothness = min(known) if known else None
+        self._alike = len(members) > 1 and all(_signature(m) == _signature(members[0]) for m in members)
+        self._trial()
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = self._together(x) if self._alike else torch.stack([self._column(m(x), x) for m in self.networks], dim=1)
+        return outputs[..., 0] if outputs.shape[-1] == 1 else outputs  # (P, N) or (P, N, C)
+
+    def _together(self, x: Tensor) -> Tensor:
+        first = self.networks[0]
+        names = [name for name, _ in [*first.named_parameters(), *first.named_buffers()]]
+        tables = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.networks]
+        stacked = {name: torch.stack([table[name] for table in tables]) for name in names}
+        return vmap(lambda p: self._column(functional_call(first, p, (x,)), x), out_dims=1)(stacked)
+
+    def _column(self, output: Tensor, x: Tensor) -> Tensor:
+        if output.dim() == 1:
+            output = output[:, None]
+        if output.dim() != 2 or output.shape[1] not in (1, len(self.space.channels)):
+            raise BasisError(
+                f"a network of Independent returned shape {tuple(output.shape)}; expected (P, 1) or (P, {len(self.space.channels)})"
+            )
+        return output
+
+    def config(self) -> dict:
+        return {"space": self.space, "networks": list(self.networks)}
+
+
+def _check_module(module: object, what: str) -> None:
+    if not isinstance(module, nn.Module):
+        raise BasisError(f"{what} must be a torch module, got a {type(module).__name__}")
+
+
+def _signature(module: nn.Module) -> tuple:
+    shapes = [(n, tuple(t.shape)) for n, t in [*module.named_parameters(), *module.named_buffers()]]
+    return (str(module), type(module), tuple(shapes), module.training)

@@ -1,0 +1,69 @@
+"""Polynomial: all monomials up to a total degree, in coordinates moved to a centre and scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import perm
+
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis, values_request
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators.expansion import Request, combine, wanted
+from cnf.operators.forward import MultiIndex
+
+
+class Polynomial(Basis):
+    """prod_k ((x_k - center_k) / scale_k)^n_k with n_1 + ... + n_D <= degree.
+
+    Choose `center` and `scale` so that the domain becomes about [-1, 1]: high powers of large numbers lose digits.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        degree: int,
+        center: float | Sequence[float] = 0.0,
+        scale: float | Sequence[float] = 1.0,
+    ):
+        if not isinstance(degree, int) or degree < 0:
+            raise BasisError(f"the degree is a whole number of at least 0; got {degree!r}")
+        dimension = len(space.coordinates)
+        exponents = [e for e in product(range(degree + 1), repeat=dimension) if sum(e) <= degree]
+        exponents.sort(key=lambda e: (sum(e), e))
+        super().__init__(space, len(exponents))
+        self.degree, self.exponents = degree, exponents
+        self.register_buffer("center", torch.as_tensor(center, dtype=torch.float64).expand(dimension).clone())
+        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64).expand(dimension).clone())
+        if not bool((self.scale > 0).all()):
+            raise BasisError(f"the scale of a polynomial basis is positive; got {scale!r}")
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return combine({index: self._derivative(x, index) for index in wanted(requests)}, requests)
+
+    def _derivative(self, x: Tensor, index: MultiIndex) -> Tensor:
+        z = (x - self.center) / self.scale
+        factors = []
+        for k, order in enumerate(index):
+            columns = []
+            for n in range(self.degree + 1):
+                falling = perm(n, order) if n >= order else 0
+                columns.append(falling * z[:, k] ** max(n - order, 0) / self.scale[k] ** order)
+            factors.append(torch.stack(columns, dim=1))  # (P, degree + 1)
+        value = factors[0][:, [e[0] for e in self.exponents]]
+        for k in range(1, len(index)):
+            value = value * factors[k][:, [e[k] for e in self.exponents]]
+        return value  # (P, N)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
+
+    def config(self) -> dict:
+        return {"space": self.space, "degree": self.degree, "center": self.center.tolist(), "scale": self.scale.tolist()}

@@ -1,0 +1,100 @@
+"""SkewedRBF: Gaussians with a covariance of their own each, the paper's basis for irregular grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.anchors import Anchors, anchor_points
+from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.chain import chained_gaussian, quadratic_argument
+from cnf.bases.kernels import Bandwidth
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators import jets
+from cnf.operators.expansion import Request, wanted
+
+
+class SkewedRBF(Basis):
+    """Psi_j(x) = exp(-(x - c_j)^T S_j^{-1} (x - c_j) / 2), S_j learnable: diagonal, or full with `full=True`.
+
+    All functions start with S_j = diag(bandwidth^2), `bandwidth` one number or one per coordinate.
+    """
+
+    def __init__(self, space: Space, anchors: Anchors, bandwidth: Bandwidth = 0.1, full: bool = False):
+        points = anchor_points(space, anchors)
+        super().__init__(space, points.shape[0])
+        width = torch.as_tensor(bandwidth, dtype=points.dtype).detach().clone()
+        given = tuple(width.shape)
+        if not bool((width > 0).all()) or not bool(torch.isfinite(width).all()):
+            raise BasisError(f"a bandwidth is a positive number, or one per coordinate; got {bandwidth!r}")
+        if given not in ((), (self.dimension,), tuple(points.shape)):
+            raise BasisError(f"bandwidth of shape {given} given; expected a number or {self.dimension}, one per coordinate")
+        self.full = bool(full)
+        self.register_buffer("anchors", points)
+        self.log_bandwidth = nn.Parameter(width.log().expand(points.shape).clone())  # (N, D)
+        corner = points.new_zeros(points.shape[0], self.dimension * (self.dimension - 1) // 2)
+        self.skew = nn.Parameter(corner) if self.full and corner.shape[1] else None
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def snapshot(self) -> Evaluator:
+        precision = torch.diag_embed((-self.log_bandwidth).exp())  # (N, D, D), lower triangular square root of S^-1
+        if self.skew is not None:
+            row, column = torch.tril_indices(self.dimension, self.dimension, -1)
+            lower = torch.zeros_like(precision)
+            lower[:, row, column] = self.skew
+            precision = precision + lower
+        return SkewedEvaluator(self.anchors, precision, diagonal=self.skew is None)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
+
+    def config(self) -> dict:
+        bandwidth = self.log_bandwidth.detach().exp()
+        return {"space": self.space, "anchors": self.anchors, "bandwidth": bandwidth, "full": self.full}
+
+
+@dataclass(frozen=True)
+class SkewedEvaluator:
+    """z = root^T (x - c) per function, s = |z|^2."""
+
+    anchors: Tensor  # (N, D)
+    root: Tensor  # (N, D, D) lower triangular
+    diagonal: bool
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        dimension = x.shape[1]
+        difference = [x[:, k, None] - self.anchors[None, :, k] for k in range(dimension)]  # D x (P, N)
+        reach = range(dimension)
+        axes = {(a, k): self.root[None, :, a, k] for a in reach for k in reach if a == k or (a > k and not self.diagonal)}
+        z = [_sum(difference[a] * axes[a, k] for a in reach if (a, k) in axes) for k in reach]
+        s = _sum(part * part for part in z)
+        indices = jets.closure(wanted(requests))
+        active = {a for index in indices for a, n in enumerate(index) if n}
+        slopes = [
+            2 * _sum(z[k] * axes[a, k] for k in reach if (a, k) in axes) if a in active else z[a] for a in reach
+        ]
+        curvature = {
+            (a, b): 2 * _sum(axes[a, k] * axes[b, k] for k in reach if (a, k) in axes and (b, k) in axes)
+            for a in reach
+            for b in reach
+            if a == b or (a < b and not self.diagonal)
+        }
+        return chained_gaussian(requests, torch.exp(-0.5 * s), quadratic_argument(slopes, curvature, indices))
+
+
+def _sum(parts) -> Tensor:
+    found = list(parts)
+    total = found[0]
+    for part in found[1:]:
+        total = total + part
+    return total

@@ -1,0 +1,174 @@
+"""Constraint: an operator, the points where it must hold, and the values it must take there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sympy as sp
+import torch
+from torch import Tensor
+
+from cnf.errors import ConstraintError, OperatorError
+from cnf.operators.coefficients import Datum, evaluate
+from cnf.operators.expansion import Probe, expand
+from cnf.operators.frame import Frame, symbol
+from cnf.operators.operator import Operator
+
+Values = float | Tensor | Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class RightHandSide:
+    """What the operator must equal at any points: a number, a callable, or expressions; a tensor only at its own."""
+
+    source: Values | tuple[sp.Expr, ...]
+    frame: Frame
+    data: dict[str, Datum] = field(default_factory=dict)
+
+    @property
+    def known_everywhere(self) -> bool:
+        return not isinstance(self.source, Tensor)
+
+    def at(self, points: Tensor, rows: int, name: str) -> Tensor:
+        """Values (P, rows) at the points."""
+        count = points.shape[0]
+        if isinstance(self.source, tuple):
+            coordinates = {symbol(c): points[:, k] for k, c in enumerate(self.frame.coordinates)}
+            columns = [evaluate(e, coordinates, self.data, points[:, 0]).expand(count) for e in self.source]
+            return torch.stack(columns, dim=1)
+        if isinstance(self.source, Tensor):
+            return shaped(self.source, count, rows, name).to(points)
+        if callable(self.source):
+            result = self.source(points)
+            return shaped(torch.as_tensor(result), count, rows, name).to(points)
+        return points.new_full((count, rows), float(self.source))
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """L[f](x_p) = values[p] for every point; `points` (P, D), `values` (P, R) with R the rows of the operator."""
+
+    name: str
+    operator: Operator
+    points: Tensor
+    values: Tensor
+    right_hand_side: RightHandSide
+
+    @property
+    def rows(self) -> int:
+        """Number of conditions: points times operator rows."""
+        return self.values.numel()
+
+    def expanded(self) -> list[Probe]:
+        """Where the field is looked at; evaluated anew, so that learnable coefficients keep their gradients."""
+        return expand(self.operator, self.points)
+
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Constraint:
+        if self.points.dtype == dtype and (device is None or self.points.device == device):
+            return self
+        points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
+        return Constraint(self.name, self.operator, points, values, self.right_hand_side)
+
+    def with_values(self, values: Values) -> Constraint:
+        """The same conditions with other right-hand sides."""
+        side = RightHandSide(_as_source(values), self.right_hand_side.frame)
+        return make_constraint(self.name, self.operator, self.points, side)
+
+    def at(self, points: Tensor, name: str | None = None) -> Constraint:
+        """The same equation at other points; needs a right-hand side that is known everywhere."""
+        if not self.right_hand_side.known_everywhere:
+            raise ConstraintError(
+                f"constraint {self.name!r} has its values only at its own points; give `equals` as a number, "
+                "a callable or the right-hand side of the equation to use it elsewhere"
+            )
+        return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.name!r}: {self.operator.to_latex()} at {self.points.shape[0]} points)"
+
+
+def make_constraint(name: str, operator: Operator, points: object, side: RightHandSide) -> Constraint:
+    """Check everything once, at the edge; messages name the constraint."""
+    frame = operator._needs_frame()
+    x = as_points(points, len(frame.coordinates), name)
+    values = side.at(x, len(operator.rows), name)
+    if not torch.isfinite(values).all():
+        bad = int((~torch.isfinite(values)).sum())
+        raise ConstraintError(f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them")
+    try:
+        probes = expand(operator, x[:1] if not any(True for _ in operator.data) else x)
+    except OperatorError as error:
+        raise ConstraintError(f"constraint {name!r}: {error}") from error
+    for probe in probes:
+        for request in probe.requests:
+            for weight in request.weights.values():
+                if not torch.isfinite(weight).all():
+                    raise ConstraintError(
+                        f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at some points "
+                        "(a division by zero?); move those points or change the coefficient"
+                    )
+    return Constraint(name, operator, x, values, side)
+
+
+def as_points(points: object, width: int, name: str) -> Tensor:
+    """Any array of points -> floating tensor (P, D), checked."""
+    try:
+        x = points if isinstance(points, Tensor) else torch.as_tensor(points, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConstraintError(f"constraint {name!r}: the points cannot be read as an array of numbers ({error})") from None
+    if x.is_complex():
+        raise ConstraintError(f"constraint {name!r}: the points are complex; expected real coordinates")
+    if not x.is_floating_point():
+        x = x.to(torch.float64)
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.to(torch.float32)
+    if x.dim() == 1 and width == 1:
+        x = x[:, None]
+    if x.dim() == 1 and x.shape[0] == width:
+        x = x[None, :]
+    if x.dim() != 2 or x.shape[1] != width:
+        raise ConstraintError(
+            f"constraint {name!r}: points of shape {tuple(x.shape)} given; expected (number of points, {width}), one column per coordinate"
+        )
+    if x.shape[0] == 0:
+        raise ConstraintError(f"constraint {name!r}: no points given; a constraint needs at least one")
+    if not torch.isfinite(x).all():
+        rows = int((~torch.isfinite(x)).any(dim=1).sum())
+        raise ConstraintError(f"constraint {name!r}: {rows} of {x.shape[0]} points are NaN or infinite; remove or repair them")
+    return x.detach()
+
+
+def shaped(values: Tensor, count: int, rows: int, name: str) -> Tensor:
+    """Values in any of the accepted shapes -> (count, rows)."""
+    if not values.is_floating_point():
+        if values.is_complex():
+            raise ConstraintError(f"constraint {name!r}: the values are complex; expected real numbers")
+        values = values.to(torch.float64)
+    if values.dim() == 0:
+        return values.expand(count, rows)
+    if values.shape == (count, rows):
+        return values
+    if values.shape == (count,) and rows == 1:
+        return values[:, None]
+    if values.shape == (count,) and rows > 1 and count != rows:
+        raise ConstraintError(
+            f"constraint {name!r}: one value per point given for an operator with {rows} rows; expected ({count}, {rows})"
+        )
+    if values.shape == (1, rows) or (values.shape == (rows,) and count != rows):
+        return values.reshape(1, rows).expand(count, rows)
+    raise ConstraintError(
+        f"constraint {name!r}: values of shape {tuple(values.shape)} given; expected a number, ({count}, {rows}) "
+        f"- {count} points and {rows} rows of the operator - or a callable that returns that"
+    )
+
+
+def _as_source(values: object) -> Values:
+    if isinstance(values, Tensor) or callable(values):
+        return values
+    if isinstance(values, int | float) and not isinstance(values, bool):
+        return float(values)
+    try:
+        return torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConstraintError(f"values of type {type(values).__name__} cannot be read as numbers ({error})") from None

@@ -1,0 +1,105 @@
+"""Every error and warning the library raises, each saying what was given, what was expected and what to do.
+
+All errors derive from `CnfError` and all warnings from `CnfWarning`, so callers can catch the library as a whole;
+the kinds below let them react to one cause.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CnfError(Exception):
+    """Base of every error raised on purpose by cnf."""
+
+
+class OperatorError(CnfError):
+    """An operator that makes no sense: mismatched rows, unknown coordinates, a coefficient that cannot be used so."""
+
+
+class LatexError(OperatorError):
+    """A LaTeX string that cannot be read; shows the string with a caret under the place."""
+
+    def __init__(self, message: str, source: str = "", position: int | None = None):
+        self.message, self.source, self.position = message, source, position
+        super().__init__(message if position is None else f"{message}\n{caret(source, position)}")
+
+
+class ConstraintError(CnfError):
+    """A constraint whose points or values cannot be used: wrong shape, not finite, empty, contradictory."""
+
+
+class BasisError(CnfError):
+    """A basis that cannot be built or cannot serve the conditions asked of it."""
+
+
+class SmoothnessError(BasisError):
+    """An operator of higher order than the basis has derivatives."""
+
+
+class RepeatedAnchorError(BasisError):
+    """Several conditions at one point under one shared kernel: their columns would be equal."""
+
+
+class SystemFault(CnfError):
+    """Base of what can be wrong with a linear system."""
+
+
+class OverdeterminedError(SystemFault):
+    """More conditions than basis functions, and no least-squares solution was asked for."""
+
+
+class SingularSystemError(SystemFault):
+    """The chosen solver cannot solve this system."""
+
+
+class ViolationError(CnfError):
+    """The solved field misses its tolerance; `certificate` says where and by how much."""
+
+    def __init__(self, message: str, certificate=None):
+        super().__init__(message)
+        self.certificate = certificate
+
+
+class TrainingError(CnfError):
+    """Training cannot go on: a loss that is not finite, nothing to train, a bad argument."""
+
+
+class FileError(CnfError):
+    """A file that cannot be read or written: missing, damaged, too large, from a newer version."""
+
+
+class MissingExtraError(CnfError):
+    """An optional package is needed for this feature."""
+
+
+class CnfWarning(UserWarning):
+    """Base of every warning given by cnf."""
+
+
+class ViolationWarning(CnfWarning):
+    """The solved field misses its tolerance (the same news as `ViolationError`, when asked only to warn)."""
+
+
+class NumericalWarning(CnfWarning):
+    """The library did something to the numbers that was not asked for: a fallback, a truncation."""
+
+
+class SmoothnessWarning(CnfWarning):
+    """A derivative that exists only almost everywhere (ReLU) is being used."""
+
+
+def caret(source: str, position: int, width: int = 100) -> str:
+    """The part of `source` around `position` on one line, and a caret under the place."""
+    flat = source.replace("\n", " ").replace("\t", " ")
+    start = max(0, min(position - width // 2, len(flat) - width))
+    lead = "..." if start > 0 else ""
+    tail = "..." if start + width < len(flat) else ""
+    return f"  {lead}{flat[start : start + width]}{tail}\n  {' ' * (len(lead) + position - start)}^"
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """' Did you mean ...?' for the closest of `valid`, or an empty string."""
+    match = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
+    return f" Did you mean {match[0]!r}?" if match else ""

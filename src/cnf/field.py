@@ -1,0 +1,331 @@
+"""ConstrainedField: basis + constraints (+ a base network) -> a field that meets its conditions at every step."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.basis import Basis, Evaluator
+from cnf.bases.hermite import Hermite
+from cnf.bases.layers import smoothness as network_smoothness
+from cnf.constraints import Constraint
+from cnf.description import described, described_solver
+from cnf.errors import (
+    BasisError,
+    CnfError,
+    ConstraintError,
+    OverdeterminedError,
+    SmoothnessError,
+    SmoothnessWarning,
+    ViolationError,
+    ViolationWarning,
+    nearest,
+)
+from cnf.files import write_archive
+from cnf.solution import Solution, evaluate_base
+from cnf.solvers import Auto, Solver
+from cnf.solvers.adjoint import solve
+from cnf.solvers.solver import Factor
+from cnf.systems.assembly import Block, assemble_matrices, assemble_targets, joint_columns
+from cnf.systems.certificate import Certificate, measured
+from cnf.systems.diagnostics import find_conflicts
+from cnf.systems.fingerprint import fingerprint
+from cnf.systems.layout import lay_out
+
+KIND, VERSION = "cnf field", 1
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+
+
+@dataclass(frozen=True)
+class Factored:
+    """The part of a solve that does not depend on the right-hand sides."""
+
+    evaluator: Evaluator
+    matrices: tuple[Tensor, ...]
+    factors: tuple[Factor, ...]
+    seconds: float
+
+
+class ConstrainedField(nn.Module):
+    """f = base + sum_j beta_j Psi_j with beta solved so that every constraint holds.
+
+    In training mode every call solves anew and is differentiable; in eval mode the weights are solved once and reused
+    until anything they depend on changes. `tolerance` bounds the relative residual (default 1e-9 in float64, 1e-4 in
+    float32); `on_violation` says whether missing it raises or warns.
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        constraints: Sequence[Constraint] | Constraint,
+        base: nn.Module | None = None,
+        solver: Solver | None = None,
+        tolerance: float | None = None,
+        on_violation: str = "warn",
+    ):
+        super().__init__()
+        if not isinstance(basis, Basis):
+            raise BasisError(f"the first argument is a basis from cnf.bases (or your own subclass of Basis); got a {type(basis).__name__}")
+        if on_violation not in ("raise", "warn"):
+            raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
+        if tolerance is not None and not tolerance > 0:
+            raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
+        if base is not None and not isinstance(base, nn.Module):
+            raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
+        self.solver = solver if solver is not None else Auto()
+        if not isinstance(self.solver, Solver):
+            raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(solver).__name__}")
+        self.basis, self.base, self.on_violation = basis, base, on_violation
+        self.constraints = _checked(basis, [constraints] if isinstance(constraints, Constraint) else list(constraints))
+        self.dtype = self.constraints[0].points.dtype
+        self.basis.to(self.dtype)
+        self.tolerance = tolerance if tolerance is not None else TOLERANCE.get(self.dtype, 1e-4)
+        self.layout = lay_out(basis, self.constraints)
+        self._check_size()
+        self.coefficients = nn.ParameterDict()
+        self.coefficient_networks = nn.ModuleDict()
+        self._adopt_coefficients()
+        self._cache: tuple[tuple, Factored, Solution] | None = None
+
+    # -- solving -------------------------------------------------------------------------------------------------
+
+    def solve(self) -> Solution:
+        """Assemble, factor, solve, measure; differentiable in everything learnable."""
+        return self._solved(self._factored())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(P, D) -> (P, C)."""
+        return (self.solve() if self.training else self.solution)(x)
+
+    @property
+    def solution(self) -> Solution:
+        """The solution for the present parameters, solved only if anything changed; carries no gradient."""
+        key = self._key()
+        if self._cache is None or self._cache[0] != key:
+            with torch.no_grad():
+                factored = self._factored()
+                self._cache = (key, factored, self._solved(factored))
+        return self._cache[2]
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.solution.certificate
+
+    def update(self, values: Mapping[str, object] | object) -> Solution:
+        """New right-hand sides, {name: number, tensor or callable}, solved with the factorisation that is there.
+
+        A single value is enough for a field with one constraint. The other constraints keep their values.
+        """
+        changes = values if isinstance(values, Mapping) else {self._only_name(): values}
+        names = [c.name for c in self.constraints]
+        for name in changes:
+            if name not in names:
+                raise ConstraintError(f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(name, names))
+        before = self._key()
+        renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
+        self.constraints = tuple(c.to(self.dtype) for c in renewed)
+        if self._cache is not None and self._cache[0] == before:
+            with torch.no_grad():
+                self._cache = (self._key(), self._cache[1], self._solved(self._cache[1]))
+        return self.solution
+
+    def _only_name(self) -> str:
+        if len(self.constraints) > 1:
+            raise ConstraintError(
+                "say which constraint gets the new values: update(values={name: values}), with one of "
+                + ", ".join(repr(c.name) for c in self.constraints)
+            )
+        return self.constraints[0].name
+
+    def _factored(self) -> Factored:
+        started = time.perf_counter()
+        evaluator = self.basis.snapshot()
+        matrices = tuple(assemble_matrices(evaluator, self.basis, self.constraints, self.layout))
+        for matrix in matrices:
+            if not bool(torch.isfinite(matrix.detach()).all()):
+                raise BasisError(
+                    "the basis gives values or derivatives that are not finite at the points of the constraints; look at its "
+                    "parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"
+                )
+        symmetric = self._is_symmetric()
+        factors = tuple(self.solver.factor(m, symmetric) for m in matrices)
+        return Factored(evaluator, matrices, factors, time.perf_counter() - started)
+
+    def _solved(self, factored: Factored) -> Solution:
+        started = time.perf_counter()
+        base = None if self.base is None else self._base_values
+        targets = assemble_targets(self.constraints, self.layout, base)
+        parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
+        blocks = tuple(Block(*triple) for triple in zip(self.layout, factored.matrices, targets, strict=True))
+        seconds = factored.seconds + time.perf_counter() - started
+        certificate = self._certify(blocks, parts, factored.factors, seconds)
+        self._judge(certificate)
+        weights = self._scattered(parts)
+        return Solution(
+            self.basis.space, self.basis, factored.evaluator, weights, self.base, certificate, self.constraints, blocks
+        )
+
+    def _base_values(self, x: Tensor) -> Tensor:
+        assert self.base is not None
+        return evaluate_base(self.base, x, len(self.basis.space.channels))
+
+    def _scattered(self, parts: Sequence[Tensor]) -> Tensor:
+        """Block solutions (n, k) -> weights (N, C), or (N,) for joint bases."""
+        size, channels = self.basis.size, len(self.basis.space.channels)
+        if not self.basis.joint:
+            columns: dict[int, Tensor] = {}
+            for block, part in zip(self.layout, parts, strict=True):
+                for k, copy in enumerate(block.copies):
+                    for j, c in enumerate(copy.channels):
+                        columns[c] = part[j * size : (j + 1) * size, k]
+            zero = parts[0].new_zeros(size)
+            return torch.stack([columns.get(c, zero) for c in range(channels)], dim=1)
+        weights = parts[0].new_zeros(size)
+        for block, part in zip(self.layout, parts, strict=True):
+            for k, copy in enumerate(block.copies):
+                columns_of = joint_columns(self.basis, copy).to(part.device)
+                weights = weights.index_put((columns_of,), part[:, k])
+        return weights
+
+    # -- measuring -----------------------------------------------------------------------------------------------
+
+    def _certify(
+        self, blocks: Sequence[Block], parts: Sequence[Tensor], factors: Sequence[Factor], seconds: float
+    ) -> Certificate:
+        missed: dict[str, list[tuple[Tensor, Tensor]]] = {c.name: [] for c in self.constraints}
+        reference, weight = 0.0, 0.0
+        with torch.no_grad():
+            for block, part in zip(blocks, parts, strict=True):
+                norms = torch.linalg.vector_norm(block.matrix, dim=1)
+                absolute = (block.matrix @ part - block.targets).abs()
+                safe = torch.where(norms > 0, norms, 1.0)
+                reference = max(reference, float((block.targets.abs() / safe[:, None]).max()))
+                weight += float(part.square().sum())
+                for k, copy in enumerate(block.layout.copies):
+                    start = 0
+                    for i, _ in copy.rows:
+                        rows = slice(start, start + self.constraints[i].points.shape[0])
+                        missed[self.constraints[i].name].append((absolute[rows, k], norms[rows]))
+                        start = rows.stop
+        joined = {n: (torch.cat([a for a, _ in v]), torch.cat([b for _, b in v])) for n, v in missed.items()}
+        constraints, kept = self.constraints, tuple(blocks)
+        return Certificate(
+            residuals=measured(joined, reference),
+            tolerance=self.tolerance,
+            conditions=sum(c.rows for c in constraints),
+            functions=self.basis.size,
+            channels=1 if self.basis.joint else len(self.basis.space.channels),
+            weight_norm=weight**0.5,
+            seconds=seconds,
+            factors=tuple(factors),
+            served=tuple(len(b.layout.copies) for b in blocks),
+            explain=lambda: find_conflicts(kept, constraints),
+        )
+
+    def _judge(self, certificate: Certificate) -> None:
+        if certificate.exact:
+            return
+        worst = max(certificate.residuals.items(), key=lambda pair: pair[1].relative)
+        if self.on_violation == "warn":
+            warnings.warn(
+                f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, tolerance "
+                f"{self.tolerance:.0e}); see solution.certificate for the reason",
+                ViolationWarning,
+                stacklevel=4,
+            )
+            return
+        raise ViolationError(
+            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, tolerance "
+            f"{self.tolerance:.0e}): {certificate.advice()}",
+            certificate,
+        )
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------
+
+    def _check_size(self) -> None:
+        for block in self.layout:
+            rows = sum(self.constraints[i].points.shape[0] for i, _ in block.first.rows)
+            if self.basis.joint:
+                columns = len(joint_columns(self.basis, block.first))
+            else:
+                columns = self.basis.size * len(block.first.channels)
+            if rows > columns and not self.solver.least_squares:
+                raise OverdeterminedError(
+                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the basis at least {rows} "
+                    "functions, drop conditions, or ask for a least-squares fit with solver=cnf.solvers.Auto(least_squares=True)"
+                )
+
+    def _is_symmetric(self) -> bool:
+        basis = self.basis
+        if not isinstance(basis, Hermite) or not basis.kernel.positive_definite:
+            return False
+        if len(basis.constraints) != len(self.constraints):
+            return False
+        return all(
+            (a.operator is b.operator or a.operator == b.operator) and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
+            for a, b in zip(basis.constraints, self.constraints, strict=True)
+        )
+
+    def _adopt_coefficients(self) -> None:
+        """Learnable numbers and networks inside operators become part of the field, so that optimisers find them."""
+        for constraint in self.constraints:
+            for name, value in (*constraint.operator.data, *constraint.right_hand_side.data.items()):
+                if isinstance(value, nn.Parameter):
+                    self.coefficients[name] = value
+                elif isinstance(value, nn.Module):
+                    self.coefficient_networks[name] = value
+
+    def _key(self) -> tuple:
+        tensors = [*self.parameters(), *self.buffers()]
+        for c in self.constraints:
+            tensors += [c.points, c.values, *(v for _, v in c.operator.data if isinstance(v, Tensor))]
+        return (self.training, fingerprint(tensors))
+
+    def save(self, path: object) -> None:
+        """Write the field to a file that `cnf.load` reads back; no pickle."""
+        description = {
+            "basis": described(self.basis, "basis"),
+            "base": described(self.base, "base"),
+            "constraints": [described(c, "constraint") for c in self.constraints],
+            "solver": described_solver(self.solver),
+            "tolerance": self.tolerance,
+            "on_violation": self.on_violation,
+            "training": self.training,
+        }
+        state = {name: value.detach().cpu() for name, value in self.state_dict().items()}
+        write_archive(path, KIND, VERSION, {"field": description, "state": state})
+
+    def extra_repr(self) -> str:
+        return "\n".join(repr(c) for c in self.constraints)
+
+
+def _checked(basis: Basis, constraints: list[Constraint]) -> tuple[Constraint, ...]:
+    if not constraints or not all(isinstance(c, Constraint) for c in constraints):
+        raise ConstraintError("a field needs at least one constraint, made with space.constraint(...)")
+    seen: set[str] = set()
+    for c in constraints:
+        if c.operator.frame != basis.space.frame:
+            raise ConstraintError(f"constraint {c.name!r} belongs to another space than the basis")
+        if c.name in seen:
+            raise ConstraintError(f"two constraints are called {c.name!r}; give each its own name=")
+        seen.add(c.name)
+        if basis.smoothness is not None and c.operator.order > basis.smoothness:
+            raise SmoothnessError(
+                f"constraint {c.name!r} takes derivatives of order {c.operator.order}, but {type(basis).__name__} has them only "
+                f"up to order {basis.smoothness}; use a smoother kernel or activation (Gaussian, tanh, sine)"
+            )
+    networks = [m for m in basis.modules() if network_smoothness(m) == 1]
+    if networks and any(c.operator.order >= 1 for c in constraints):
+        warnings.warn(
+            "the encoder is piecewise linear (ReLU): its first derivative jumps and its second is zero; tanh, softplus or sine "
+            "are better for conditions on derivatives",
+            SmoothnessWarning,
+            stacklevel=3,
+        )
+    dtype = torch.float64 if any(c.points.dtype == torch.float64 for c in constraints) else constraints[0].points.dtype
+    return tuple(c.to(dtype) for c in constraints)

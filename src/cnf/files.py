@@ -1,0 +1,89 @@
+"""Files: written whole or not at all, and read as data from strangers.
+
+Archives are dictionaries of tensors, numbers and strings, written by torch and read back with `weights_only`, so that a
+file can never run code.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from cnf.errors import FileError
+
+LARGEST = 8 * 2**30  # bytes
+
+
+def as_path(path: object) -> Path:
+    """A path from a string or path-like object."""
+    try:
+        return Path(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise FileError(f"expected a file name, got a {type(path).__name__}") from None
+
+
+def check_writable(path: object) -> Path:
+    """The path, if a file can be created there; fails early instead of after hours of work."""
+    target = as_path(path)
+    if target.is_dir():
+        raise FileError(f"cannot write {target}: it is a folder; give a file name")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".cnf-", dir=target.parent)
+        os.close(handle)
+        os.unlink(name)
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror or error}; choose another folder") from None
+    return target
+
+
+def write_atomically(path: object, write: Callable[[Path], None]) -> Path:
+    """Let `write` fill a temporary file beside the target, then rename it: an interrupted run keeps the old file."""
+    target = check_writable(path)
+    handle, name = tempfile.mkstemp(prefix=".cnf-", suffix=target.suffix, dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
+    """Save a dictionary of tensors and plain values, marked with what it is."""
+    marked = {"kind": kind, "version": version, **content}
+    return write_atomically(path, lambda temporary: torch.save(marked, temporary))
+
+
+def read_archive(path: object, kind: str, version: int) -> dict:
+    """Read what `write_archive` wrote; anything else is refused with one clear line."""
+    source = as_path(path)
+    if not source.is_file():
+        raise FileError(f"there is no file {source}")
+    size = source.stat().st_size
+    if size > LARGEST:
+        raise FileError(f"{source} has {size / 2**30:.1f} GB, more than a {kind} can have; it is not read")
+    if not zipfile.is_zipfile(source):
+        raise FileError(f"{source} is damaged or not a {kind}: it was cut short, or written by another program")
+    try:
+        content = torch.load(source, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a damaged or foreign archive
+        raise FileError(f"{source} is damaged or not a {kind} ({type(error).__name__})") from None
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise FileError(f"{source} is not a {kind}")
+    found = content.get("version")
+    if not isinstance(found, int) or found < 1:
+        raise FileError(f"{source} has no valid version number; it is not read")
+    if found > version:
+        raise FileError(f"{source} was written by a newer cnf (format {found}, this one reads up to {version}); upgrade cnf to read it")
+    return content

@@ -1,0 +1,200 @@
+"""Coefficients: SymPy expressions in the coordinates and in named data, and their evaluation on tensors.
+
+Numbers become SymPy numbers. Named data that is not a number stays symbolic and is looked up when evaluated:
+
+- a one-element tensor (a learnable physical constant, say) is a plain symbol;
+- a callable, points (P, D) -> (P,) or (P, 1), is a function of the coordinates; its derivatives are taken by forward
+  mode, so the product rule may differentiate it;
+- a tensor with one value per point is a function of the row: it may multiply, but never be differentiated or moved.
+
+Evaluation walks the expression tree; no code is generated from strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import sympy as sp
+import torch
+from torch import Tensor
+
+from cnf.errors import OperatorError
+from cnf.operators.forward import derivative
+from cnf.operators.frame import Frame, symbol
+
+Datum = Tensor | Callable[[Tensor], Tensor]
+
+
+class DataFunction(sp.Function):
+    """Base of the functions that stand for callables: `data` is the name, `orders` the derivative taken."""
+
+    data: str = ""
+    orders: tuple[int, ...] = ()
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        orders = tuple(order + (k == argindex - 1) for k, order in enumerate(self.orders))
+        return data_function(self.data, orders)(*self.args)
+
+
+class RowFunction(sp.Function):
+    """Base of the functions that stand for one value per point."""
+
+    data: str = ""
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        raise OperatorError(
+            f"the coefficient {self.data!r} is known only at the points, so it cannot be differentiated; "
+            "give it as an expression in the coordinates or as a callable"
+        )
+
+
+@lru_cache(maxsize=None)
+def data_function(name: str, orders: tuple[int, ...]) -> type[sp.Function]:
+    """The SymPy function for the derivative `orders` of the callable called `name`."""
+    label = name + "".join(f"_{order}" for order in orders)
+    return type(label, (DataFunction,), {"data": name, "orders": orders, "nargs": len(orders)})
+
+
+@lru_cache(maxsize=None)
+def row_function(name: str, width: int) -> type[sp.Function]:
+    """The SymPy function for the per-point tensor called `name`."""
+    return type(f"{name}_row", (RowFunction,), {"data": name, "nargs": width})
+
+
+def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Datum | None]:
+    """What the user gave for the coefficient `name` -> its expression, and the data to keep beside the operator."""
+    coordinates = [symbol(c) for c in frame.coordinates]
+    if isinstance(value, bool) or value is None:
+        raise OperatorError(f"the coefficient {name!r} is {value!r}; expected a number, a tensor or a callable")
+    if isinstance(value, Tensor):
+        if not torch.isfinite(value).all():
+            raise OperatorError(f"the coefficient {name!r} has values that are not finite")
+        if value.numel() == 1:
+            if value.requires_grad:
+                return symbol(name), value
+            return sp.sympify(value.item()), None
+        values = value.reshape(value.shape[0]) if value.dim() == 2 and value.shape[1] == 1 else value
+        if values.dim() != 1:
+            raise OperatorError(f"the coefficient {name!r} has shape {tuple(value.shape)}; expected one value per point")
+        return row_function(name, len(coordinates))(*coordinates), values
+    if isinstance(value, sp.Expr):
+        stray = value.free_symbols - set(coordinates)
+        by_name = {s: symbol(s.name) for s in stray if s.name in frame.coordinates}
+        if stray - set(by_name):
+            raise OperatorError(f"the coefficient {name!r} contains unknown symbols {sorted(map(str, stray))}")
+        return value.xreplace(by_name), None
+    if callable(value):
+        return data_function(name, (0,) * len(coordinates))(*coordinates), value
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise OperatorError(
+            f"the coefficient {name!r} is a {type(value).__name__}; expected a number, a tensor, a callable or a SymPy expression"
+        ) from None
+    if not torch.isfinite(torch.tensor(number)):
+        raise OperatorError(f"the coefficient {name!r} is {number}; expected a finite number")
+    return sp.Integer(value) if isinstance(value, int) else sp.Float(number), None
+
+
+UNARY: dict[type[sp.Function], Callable[[Tensor], Tensor]] = {
+    sp.sin: torch.sin,
+    sp.cos: torch.cos,
+    sp.tan: torch.tan,
+    sp.asin: torch.asin,
+    sp.acos: torch.acos,
+    sp.atan: torch.atan,
+    sp.sinh: torch.sinh,
+    sp.cosh: torch.cosh,
+    sp.tanh: torch.tanh,
+    sp.exp: torch.exp,
+    sp.log: torch.log,
+    sp.Abs: torch.abs,
+    sp.sign: torch.sign,
+    sp.erf: torch.erf,
+    sp.cot: lambda x: 1 / torch.tan(x),
+    sp.sec: lambda x: 1 / torch.cos(x),
+    sp.csc: lambda x: 1 / torch.sin(x),
+}
+
+
+def evaluate(
+    expression: sp.Expr, values: Mapping[sp.Symbol, Tensor], data: Mapping[str, Datum], like: Tensor
+) -> Tensor:
+    """Value of `expression` with its symbols bound to tensors that broadcast together.
+
+    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis.
+    """
+
+    def walk(node: sp.Expr) -> Tensor:
+        if node.is_Number or node.is_NumberSymbol:
+            return like.new_tensor(float(node))
+        if node.is_Symbol:
+            if node in values:
+                return values[node]
+            datum = data.get(node.name)
+            if isinstance(datum, Tensor):
+                return datum.reshape(()).to(like)
+            raise OperatorError(f"no value is known for {node.name!r} in the coefficient {expression}")
+        if node.is_Add:
+            return _fold(torch.add, [walk(a) for a in node.args])
+        if node.is_Mul:
+            return _fold(torch.mul, [walk(a) for a in node.args])
+        if node.is_Pow:
+            base, exponent = node.args
+            if exponent.is_Integer:
+                return walk(base) ** int(exponent)
+            if base == sp.E:
+                return torch.exp(walk(exponent))
+            return walk(base) ** walk(exponent)
+        if isinstance(node, DataFunction):
+            return _call(node, [walk(a) for a in node.args])
+        if isinstance(node, RowFunction):
+            return _row(node)
+        if node.func in UNARY:
+            return UNARY[node.func](walk(node.args[0]))
+        if node.func in (sp.Max, sp.Min):
+            return _fold(torch.maximum if node.func is sp.Max else torch.minimum, [walk(a) for a in node.args])
+        if node.func is sp.atan2:
+            return torch.atan2(walk(node.args[0]), walk(node.args[1]))
+        raise OperatorError(f"the function {node.func} in the coefficient {expression} is not supported")
+
+    def _call(node: DataFunction, arguments: list[Tensor]) -> Tensor:
+        function = data[node.data]
+        columns = torch.broadcast_tensors(*arguments)
+        points = torch.stack(columns, dim=-1)  # (..., D)
+        flat = points.reshape(-1, points.shape[-1])
+        result = derivative(lambda x: _column(function(x), node.data, x), flat, node.orders)
+        return result.reshape(points.shape[:-1]).to(like)
+
+    def _row(node: RowFunction) -> Tensor:
+        datum = data[node.data]
+        if not all(a.is_Symbol and not a.name.startswith("_") for a in node.args):
+            raise OperatorError(
+                f"the coefficient {node.data!r} is known only at the points, so it cannot be used inside an integral "
+                "or at a substituted point; give it as an expression or a callable"
+            )
+        assert isinstance(datum, Tensor)
+        if datum.shape[0] != like.shape[0]:
+            raise OperatorError(
+                f"the coefficient {node.data!r} has {datum.shape[0]} values for {like.shape[0]} points; one per point is needed"
+            )
+        return datum.to(like).reshape((-1,) + (1,) * (like.dim() - 1))
+
+    return walk(expression)
+
+
+def _fold(operation: Callable[[Tensor, Tensor], Tensor], parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = operation(total, part)
+    return total
+
+
+def _column(result: Tensor, name: str, points: Tensor) -> Tensor:
+    if result.numel() != points.shape[0]:
+        raise OperatorError(
+            f"the callable {name!r} returned shape {tuple(result.shape)} for {points.shape[0]} points; "
+            "expected one value per point"
+        )
+    return result.reshape(-1)

@@ -1,0 +1,183 @@
+"""LaTeX -> operators: the public face of the reader.
+
+    tokens.py -> grammar.py -> semantics.py (factors.py, reach.py, names.py, values.py) -> Operator
+
+A string is data from a stranger: its length, depth, derivative orders and the work it may cause are bounded, nothing is
+evaluated as code, and whatever is wrong with it is a `LatexError` that shows the place.
+
+    read_operator(r"\\partial_t u + \\beta \\partial_x u", frame, {"beta": 0.1})
+    read_equation(r"u_t = \\nu u_{xx} + f(x)", frame, {"nu": 0.01, "f": source_term})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import sympy as sp
+from lark import Token, Tree
+
+from cnf.errors import LatexError, OperatorError
+from cnf.operators.coefficients import Datum
+from cnf.operators.expressions import MAX_MONOMIALS, monomials, supported
+from cnf.operators.frame import Frame
+from cnf.operators.grammar import parse
+from cnf.operators.names import Names
+from cnf.operators.notation import start
+from cnf.operators.operator import Operator, Term
+from cnf.operators.semantics import Reader
+from cnf.operators.values import Affine, Value, added, described, negated
+
+Result = TypeVar("Result")
+Equation = tuple[Operator, tuple[sp.Expr, ...] | None, dict[str, Datum]]
+
+
+def read_operator(
+    source: str,
+    frame: Frame,
+    coefficients: Mapping[str, object] | None = None,
+    vectors: Mapping[str, Sequence[str]] | None = None,
+) -> Operator:
+    """The operator that `source` writes; rows are separated by ; or \\\\ and vectors give one row per component."""
+
+    def read(reader: Reader, tree: Tree) -> Operator:
+        rows: list[Affine] = []
+        for row in tree.children:
+            sides = row.children
+            if len(sides) > 1:
+                raise reader.error("this is an equation; an operator has no '=', so use space.constraint for it", _equals(reader, sides))
+            value = reader.value(reader.sum(sides[0]))
+            rows += [_linear(reader, value, part) for part in value.rows]
+        return _operator(reader, rows, frame)
+
+    frame = _frame_of(frame)
+    return _read(source, frame, coefficients or {}, vectors or {}, read)
+
+
+def read_equation(
+    source: str,
+    frame: Frame,
+    coefficients: Mapping[str, object] | None = None,
+    vectors: Mapping[str, Sequence[str]] | None = None,
+) -> Equation:
+    """(operator, right-hand side, its data): all that has the field is in the operator, all else on the right.
+
+    The right-hand side has one expression per row; it is None if there is no "=". The data are the tensors and callables
+    named in it.
+    """
+
+    def read(reader: Reader, tree: Tree) -> Equation:
+        equations = [len(row.children) > 1 for row in tree.children]
+        if not any(equations):
+            return _plain(reader, tree, frame)
+        rows: list[Affine] = []
+        for row, is_equation in zip(tree.children, equations, strict=True):
+            if not is_equation:
+                raise reader.error("this row has no '=', but others have; write = 0 if that is meant", start(row))
+            rows += _balanced(reader, row).rows
+        right = tuple(supported(-row.constant) for row in rows)
+        operator = _operator(reader, [Affine(row.terms) for row in rows], frame)
+        return operator, right, _data_in(right, reader.names.data)
+
+    frame = _frame_of(frame)
+    return _read(source, frame, coefficients or {}, vectors or {}, read)
+
+
+def _read(
+    source: str,
+    frame: Frame,
+    coefficients: Mapping[str, object],
+    vectors: Mapping[str, Sequence[str]],
+    read: Callable[[Reader, Tree], Result],
+) -> Result:
+    if not isinstance(source, str):
+        raise LatexError(f"expected a LaTeX string, not a {type(source).__name__}")
+    names = Names(frame, coefficients, vectors)
+    reader = Reader(source, names)
+    try:
+        tree = parse(source, names.words, frame.coordinates)
+        result = read(reader, tree)
+        names.refuse_unused([str(t) for t in tree.scan_values(lambda v: isinstance(v, Token) and v.type in ("NAME", "BOLD"))])
+    except LatexError:
+        raise
+    except OperatorError as error:
+        raise LatexError(f"{error} in {source!r}" if len(source) < 200 else str(error), source) from None
+    except RecursionError:
+        raise LatexError("this is nested too deeply to be worked out", source, 0) from None
+    except (ArithmeticError, ValueError, TypeError, NotImplementedError, sp.SympifyError) as error:
+        raise LatexError(f"this cannot be worked out: {error}", source, 0) from error
+    return result
+
+
+def _plain(reader: Reader, tree: Tree, frame: Frame) -> Equation:
+    rows: list[Affine] = []
+    for row in tree.children:
+        value = reader.value(reader.sum(row.children[0]))
+        rows += [_linear(reader, value, part) for part in value.rows]
+    return _operator(reader, rows, frame), None, {}
+
+
+def _linear(reader: Reader, value: Value, row: Affine) -> Affine:
+    """The row itself, if it has the field and nothing besides; a plain 0 is the zero operator."""
+    constant = _expanded(reader, row)
+    if constant != 0 and not row.terms:
+        raise reader.error(f"there is no field in this; expected one of {', '.join(reader.names.frame.channels)} somewhere", value.at)
+    if constant != 0:
+        raise reader.error("this part has no field in it, so the whole is not linear; as an equation write ... = value", row.at)
+    return row
+
+
+def _expanded(reader: Reader, row: Affine) -> sp.Expr:
+    with reader.located(row.at):
+        monomials(row.constant)
+        return sp.expand(row.constant)
+
+
+def _balanced(reader: Reader, row: Tree) -> Value:
+    """left - right, a scalar free of the field serving all rows of a vector."""
+    sides = row.children
+    if len(sides) > 2:
+        raise reader.error("an equation has one '='; separate equations with ;", _equals(reader, sides[1:]))
+    left, right = (reader.value(reader.sum(side)) for side in sides)
+    if left.shape and not right.shape and not right.has_field:
+        right = Value(right.rows * len(left.rows), left.shape, right.at)
+    elif right.shape and not left.shape and not left.has_field:
+        left = Value(left.rows * len(right.rows), right.shape, left.at)
+    if left.shape != right.shape:
+        raise reader.error(f"the sides do not fit: {described(left)} = {described(right)}", start(sides[1]))
+    with reader.located(start(sides[0])):
+        value = added([left, negated(right)])
+    for part in value.rows:
+        if not part.terms:
+            raise reader.error("there is no field in this equation", start(sides[0]))
+    return value
+
+
+def _operator(reader: Reader, rows: Sequence[Affine], frame: Frame) -> Operator:
+    """The normal form; multiplying out is bounded before it is done."""
+    terms: list[Term] = [term for row in rows for term in row.terms]
+    with reader.located(0):
+        total = sum(monomials(supported(term.coefficient)) for term in terms)
+        if total > 10 * MAX_MONOMIALS:
+            raise OperatorError(f"multiplied out, the operator has {total} terms; at most {10 * MAX_MONOMIALS} can be used")
+        for term in terms:
+            for limit in (e for i in term.place.integrals for e in (i.lower, i.upper)):
+                supported(limit)
+            for _, expression in term.place.substitution:
+                supported(expression)
+        return Operator.of([row.terms for row in rows], frame, reader.names.data)
+
+
+def _data_in(expressions: Sequence[sp.Expr], data: Mapping[str, Datum]) -> dict[str, Datum]:
+    used = {f.func.data for e in expressions for f in e.atoms(sp.Function) if hasattr(f.func, "data")}
+    used |= {s.name for e in expressions for s in e.free_symbols}
+    return {name: datum for name, datum in data.items() if name in used}
+
+
+def _equals(reader: Reader, sides: Sequence[Tree]) -> int:
+    """Where the '=' between the first two sides stands."""
+    return reader.source.rfind("=", 0, start(sides[1]))
+
+
+def _frame_of(frame: Frame) -> Frame:
+    return getattr(frame, "frame", frame)  # a Space serves as well

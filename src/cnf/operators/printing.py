@@ -1,0 +1,116 @@
+"""Operators as LaTeX that the reader turns back into the same operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+
+from cnf.operators.coefficients import DataFunction, RowFunction
+from cnf.operators.frame import Frame
+
+if TYPE_CHECKING:
+    from cnf.operators.operator import Row, Term
+
+GREEK = frozenset(
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
+    "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega".split()
+)
+SPARE_NAMES = ("s", "r", "q", "w", "z", "a", "b", "c")
+
+
+def latex_name(name: str) -> str:
+    """A name as LaTeX: a letter as itself, a Greek letter as its command, anything longer upright."""
+    if len(name) == 1:
+        return name
+    return f"\\{name}" if name in GREEK else f"\\mathrm{{{name}}}"
+
+
+class CoefficientPrinter(LatexPrinter):
+    """SymPy's printer with exact floats and the library's names for data."""
+
+    def __init__(self, frame: Frame | None, names: Mapping[sp.Symbol, str]):
+        super().__init__({"mul_symbol": None, "fold_short_frac": False})
+        self.coordinate_names = frame.coordinates if frame else ()
+        self.names = names
+
+    def _print_Float(self, value: sp.Float) -> str:  # noqa: N802 (SymPy's naming)
+        return repr(float(value))
+
+    def _print_Symbol(self, value: sp.Symbol, style: str = "plain") -> str:  # noqa: N802
+        return self.names.get(value, latex_name(value.name))
+
+    def _print_Function(self, function: sp.Function, exp: str | None = None) -> str:  # noqa: N802
+        if not isinstance(function, DataFunction | RowFunction):
+            return super()._print_Function(function, exp)
+        text = latex_name(function.data)
+        orders = getattr(function, "orders", ())
+        steps = "".join(derivative_latex(n, k) for n, k in zip(self.coordinate_names, orders, strict=False) if k)
+        if isinstance(function, DataFunction):  # always called, or a bracket printed behind it would be read as its arguments
+            text += f"({', '.join(self._print(a) for a in function.args)})"
+        if steps:
+            text = f"\\left({steps}{text}\\right)"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+
+def derivative_latex(coordinate: str, order: int) -> str:
+    power = "" if order == 1 else f"^{{{order}}}"
+    return f"\\partial_{{{latex_name(coordinate)}}}{power} "
+
+
+def row_latex(row: Row, frame: Frame | None) -> str:
+    """One row, terms joined by their signs."""
+    if not row:
+        return "0"
+    text = ""
+    for term in row:
+        piece = _term_latex(term, frame)
+        if not text:
+            text = piece
+        else:
+            text += f" - {piece[1:].lstrip()}" if piece.startswith("-") else f" + {piece}"
+    return text
+
+
+def _term_latex(term: Term, frame: Frame | None) -> str:
+    names = _variable_names(term, frame)
+    printer = CoefficientPrinter(frame, names)
+    field = "".join(derivative_latex(n, k) for n, k in term.derivatives) + (latex_name(term.channel) if term.channel else "")
+    coordinates = frame.coordinates if frame else tuple(n for n, _ in term.place.substitution)
+    moved = [n for n, e in term.place.substitution if names.get(e, "") != latex_name(n)]
+    if moved:
+        field += f"({', '.join(printer.doprint(term.place.at(n)) for n in coordinates)})"
+    coefficient = term.coefficient
+    sign = ""
+    if coefficient.could_extract_minus_sign():
+        sign, coefficient = "-", -coefficient
+    if coefficient != 1:
+        text = printer.doprint(coefficient)
+        field = f"\\left({text}\\right) {field}" if coefficient.is_Add else f"{text} {field}"
+    for integral in reversed(term.place.integrals):
+        lower, upper = printer.doprint(integral.lower), printer.doprint(integral.upper)
+        field = f"\\int_{{{lower}}}^{{{upper}}} {field} \\, d{names[integral.variable]}"
+    return sign + field.strip()
+
+
+def _variable_names(term: Term, frame: Frame | None) -> dict[sp.Symbol, str]:
+    """Names for integration variables: the coordinate itself where nothing else uses it, else a spare letter."""
+    substitution = term.place.substitution
+    names: dict[sp.Symbol, str] = {}
+    taken = set(frame.coordinates + frame.channels) if frame else {n for n, _ in substitution}
+    free = {s.name for s in term.coefficient.free_symbols} | {
+        s.name for i in term.place.integrals for s in i.lower.free_symbols | i.upper.free_symbols
+    }
+    free |= {s.name for _, e in substitution for s in e.free_symbols}
+    free |= {f.func.data for f in term.coefficient.atoms(DataFunction, RowFunction)}
+    spare = [n for n in SPARE_NAMES if n not in taken | free]
+    for integral in term.place.integrals:
+        own = [n for n, e in substitution if e == integral.variable]
+        users = [n for n, e in substitution if integral.variable in e.free_symbols]
+        if len(own) == 1 and users == own and own[0] not in free:
+            names[integral.variable] = latex_name(own[0])
+        else:
+            names[integral.variable] = spare.pop(0)
+    return names

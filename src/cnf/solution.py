@@ -1,0 +1,124 @@
+"""Solution: one solved field; evaluates itself and any operator on itself, anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.constraints import Constraint, Space
+from cnf.constraints.space import Asked
+from cnf.errors import ConstraintError
+from cnf.operators.expansion import Probe, expand
+from cnf.systems.assembly import Block, applied, in_pieces
+from cnf.systems.certificate import Certificate
+
+ROWS = 2**22  # matrix entries evaluated at once when no gradient is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """f(x) = base(x) + sum_j weights_j Psi_j(x), with the certificate of its conditions.
+
+    `weights` are (N, C), or (N,) for a basis with joint weights; they carry the gradient to everything learnable.
+    """
+
+    space: Space
+    basis: Basis
+    evaluator: Evaluator
+    weights: Tensor
+    base: nn.Module | None
+    certificate: Certificate
+    constraints: tuple[Constraint, ...]
+    blocks: tuple[Block, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(P, D) -> (P, C)."""
+        points = self._points(x)
+        channels = range(len(self.space.channels))
+        if not points.shape[0]:
+            return self.weights.new_zeros(0, len(channels))
+        if self.basis.shared:
+            parts = [self._values(piece) for piece in self._pieces(points, 1)]
+        else:
+            requests = [values_request(points.shape[1], points, c) for c in channels]
+            parts = [
+                torch.stack([row[:, c] @ self._weights(c) for c in channels], dim=1)
+                for piece in self._pieces(points, len(requests))
+                for row in [self.evaluator.rows(piece, requests)]
+            ]
+        total = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return total if self.base is None else total + self._base(points)
+
+    def _values(self, points: Tensor) -> Tensor:
+        matrix = self.evaluator.rows(points, [values_request(points.shape[1], points)])[:, 0]  # (P, N)
+        return matrix @ (self.weights if self.weights.dim() == 2 else self.weights[:, None])
+
+    def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
+        """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows)."""
+        operator = self.space.operator(asked, **coefficients)
+        points = self._points(x)
+        if not points.shape[0]:
+            return self.weights.new_zeros(0, len(operator.rows))
+        probes = expand(operator, points)
+        total = self._apply_probes(probes, points.shape[0], len(operator.rows))
+        return total if self.base is None else total + applied(self._base, probes, total.shape)
+
+    def residual(self, constraint: Constraint) -> Tensor:
+        """L f - g of a constraint, which need not be one of the field's own, (P, R)."""
+        probes = constraint.expanded()
+        shape = constraint.values.shape
+        total = self._apply_probes(probes, *shape)
+        if self.base is not None:
+            total = total + applied(self._base, probes, shape)
+        return total - constraint.values
+
+    def _apply_probes(self, probes: Sequence[Probe], count: int, rows: int) -> Tensor:
+        found: dict[int, Tensor] = {}
+        for probe in probes:
+            matrices = in_pieces(self.evaluator, probe.points, probe.requests, probe.nodes, self.basis.size)  # (P, K, N)
+            for k, r in enumerate(probe.rows):
+                part = matrices[:, k] @ self._weights(probe.requests[k].channel)
+                found[r] = found[r] + part if r in found else part
+        zero = self.weights.new_zeros(count)
+        return torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
+
+    def _weights(self, channel: int) -> Tensor:
+        return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
+
+    def _base(self, x: Tensor) -> Tensor:
+        assert self.base is not None
+        return evaluate_base(self.base, x, len(self.space.channels))
+
+    def _pieces(self, points: Tensor, requests: int) -> Sequence[Tensor]:
+        if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
+            return [points]
+        return points.split(max(1, ROWS // max(1, self.basis.size * requests)))
+
+    def _points(self, x: Tensor) -> Tensor:
+        width = len(self.space.coordinates)
+        points = x if isinstance(x, Tensor) else torch.as_tensor(x)
+        if points.dim() == 1 and width == 1:
+            points = points[:, None]
+        if points.dim() != 2 or points.shape[1] != width:
+            raise ConstraintError(
+                f"points of shape {tuple(points.shape)} given; expected (number of points, {width}), columns "
+                f"{', '.join(self.space.coordinates)}"
+            )
+        return points.to(dtype=self.weights.dtype, device=self.weights.device)
+
+
+def evaluate_base(base: nn.Module, x: Tensor, channels: int) -> Tensor:
+    """The base network in its own precision, its values in the precision of the points: (P, D) -> (P, C)."""
+    like = next(base.parameters(), None) if isinstance(base, nn.Module) else None
+    values = base(x if like is None else x.to(like.dtype))
+    if values.dim() == 1:
+        values = values[:, None]
+    if values.shape != (x.shape[0], channels):
+        raise ConstraintError(
+            f"the base network returned shape {tuple(values.shape)} for {x.shape[0]} points; expected ({x.shape[0]}, {channels})"
+        )
+    return values.to(x.dtype)

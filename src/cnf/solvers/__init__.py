@@ -1,0 +1,9 @@
+"""The weights: one algorithm per file, differentiated by the adjoint solve."""
+
+from cnf.solvers.auto import Auto
+from cnf.solvers.cholesky import Cholesky
+from cnf.solvers.lu import LU
+from cnf.solvers.minimum_norm import MinimumNorm
+from cnf.solvers.solver import Factor, Solver
+
+__all__ = ["LU", "Auto", "Cholesky", "Factor", "MinimumNorm", "Solver"]

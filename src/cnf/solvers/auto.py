@@ -1,0 +1,63 @@
+"""Auto: the decision table, and a way to ask what it would choose.
+
+| the system                                              | the solver                          |
+|---------------------------------------------------------|-------------------------------------|
+| more conditions than functions (m > n)                  | refused, unless least_squares=True  |
+| declared symmetric positive definite (Hermite)          | Cholesky                            |
+| square                                                  | LU                                  |
+| wide (m < n)                                            | MinimumNorm                         |
+| Cholesky or LU fails, or the pivots of LU differ by more | MinimumNorm, with a note and a      |
+| than `pivots`: numerically singular                     | warning                             |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from cnf.errors import NumericalWarning, SingularSystemError
+from cnf.solvers.cholesky import Cholesky
+from cnf.solvers.lu import LU, LUFactor
+from cnf.solvers.minimum_norm import MinimumNorm
+from cnf.solvers.solver import Factor, Solver
+
+
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Chooses by shape and structure; `choose(m, n, symmetric)` answers without solving."""
+
+    least_squares: bool = False  # type: ignore[assignment]
+    pivots: float = 1e-14
+
+    def choose(self, conditions: int, functions: int, symmetric: bool = False) -> Solver:
+        """The first choice for a system of this shape."""
+        if conditions != functions:
+            return MinimumNorm(least_squares=self.least_squares)
+        return Cholesky() if symmetric else LU()
+
+    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+        first = self.choose(matrix.shape[0], matrix.shape[1], symmetric)
+        if isinstance(first, MinimumNorm):
+            return first.factor(matrix)
+        name = type(first).__name__
+        try:
+            factor = first.factor(matrix, symmetric)
+        except SingularSystemError:
+            return self._fallback(matrix, f"{name} failed: the matrix is numerically singular")
+        if isinstance(factor, LUFactor) and factor.pivot_ratio < self.pivots:
+            return self._fallback(matrix, f"the pivots of LU differ by {1 / max(factor.pivot_ratio, 1e-300):.0e}")
+        return factor
+
+    def _fallback(self, matrix: Tensor, why: str) -> Factor:
+        note = f"{why}; MinimumNorm was used instead"
+        warnings.warn(
+            f"{note}. The basis is too smooth or too wide for these points; a smaller bandwidth, or more functions than "
+            "conditions, avoids this",
+            NumericalWarning,
+            stacklevel=2,
+        )
+        factor = MinimumNorm().factor(matrix)
+        return dataclasses.replace(factor, notes=(note, *factor.notes))

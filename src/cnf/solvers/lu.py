@@ -1,0 +1,101 @@
+"""LU: square systems, partial pivoting, rows and columns equilibrated, one step of refinement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from cnf.errors import SingularSystemError
+from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+
+
+@dataclass(frozen=True)
+class LU(Solver):
+    """The fast choice for square, well conditioned systems."""
+
+    refine: bool = True
+
+    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+        m, n = matrix.shape
+        if m != n:
+            raise SingularSystemError(
+                f"LU needs as many basis functions as conditions, but there are {n} and {m}; "
+                "use cnf.solvers.MinimumNorm() (or Auto) for wide systems"
+            )
+        scaled, rows, columns = equilibrated(matrix.detach())
+        lu, pivots = torch.linalg.lu_factor(scaled)
+        smallest = lu.diagonal().abs().min() if n else lu.new_ones(())
+        if not bool(smallest > 0) or not bool(torch.isfinite(smallest)):
+            raise SingularSystemError(
+                f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the same, "
+                "(b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the points. "
+                "cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
+            )
+        return LUFactor(
+            shape=(m, n), scale_rows=rows, scale_columns=columns, matrix=scaled, lu=lu, pivots=pivots, refine=self.refine
+        )
+
+
+def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The matrix in float64 with rows, then columns, brought to about unit size; and the scales."""
+    wide = matrix.to(torch.float64)
+    rows = power_of_two_scales(torch.linalg.vector_norm(wide, dim=1))
+    scaled = wide * rows[:, None]
+    columns = power_of_two_scales(torch.linalg.vector_norm(scaled, dim=0))
+    if bool((columns != 1).any()):
+        scaled = scaled * columns
+    return scaled, rows, columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class LUFactor(Factor):
+    matrix: Tensor
+    lu: Tensor
+    pivots: Tensor
+    refine: bool = True
+
+    name = "LU"
+
+    def solve(self, b: Tensor) -> Tensor:
+        right = b * self.scale_rows[:, None]
+        x = torch.linalg.lu_solve(self.lu, self.pivots, right)
+        if self.refine:
+            x = x + torch.linalg.lu_solve(self.lu, self.pivots, right - self.matrix @ x)
+        return x * self.scale_columns[:, None]
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        right = b * self.scale_columns[:, None]
+        x = torch.linalg.lu_solve(self.lu, self.pivots, right, adjoint=True)
+        if self.refine:
+            x = x + torch.linalg.lu_solve(self.lu, self.pivots, right - self.matrix.T @ x, adjoint=True)
+        return x * self.scale_rows[:, None]
+
+    @property
+    def pivot_ratio(self) -> float:
+        """Smallest over largest pivot: a cheap hint at the conditioning."""
+        diagonal = self.lu.diagonal().abs()
+        return float(diagonal.min() / diagonal.max())
+
+    @cached_property
+    def _extremes(self) -> tuple[Triplet, Triplet]:
+        start = starting_vector(self.shape[0], self.matrix)
+        top = largest_triplet(lambda v: self.matrix @ v, lambda u: self.matrix.T @ u, start)
+        bottom = smallest_triplet(
+            lambda b: torch.linalg.lu_solve(self.lu, self.pivots, b[:, None])[:, 0],
+            lambda b: torch.linalg.lu_solve(self.lu, self.pivots, b[:, None], adjoint=True)[:, 0],
+            start,
+        )
+        return top, bottom
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        return self._extremes
+
+    @property
+    def rank(self) -> int:
+        if self.condition() < 1e15:
+            return self.shape[0]
+        return int(torch.linalg.matrix_rank(self.matrix))

@@ -1,0 +1,90 @@
+"""MinimumNorm: wide or rank-deficient systems by singular value decomposition, never by normal equations.
+
+Of all weights that meet the conditions the smallest are taken. Directions whose singular value is below `cutoff` times
+the largest (a few rounding errors) cannot be told from zero and are left out; the rank says how many remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, SingularSystemError
+from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.systems.condition import Triplet
+
+
+@dataclass(frozen=True)
+class MinimumNorm(Solver):
+    """`cutoff` relative to the largest singular value; `least_squares=True` accepts more conditions than functions."""
+
+    cutoff: float = 4 * torch.finfo(torch.float64).eps
+    least_squares: bool = False  # type: ignore[assignment]
+    refine: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cutoff < 1:
+            raise CnfError(f"the cutoff of MinimumNorm lies between 0 and 1; got {self.cutoff!r}")
+
+    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+        wide = matrix.detach().to(torch.float64)
+        rows = power_of_two_scales(torch.linalg.vector_norm(wide, dim=1))
+        scaled = wide * rows[:, None]
+        try:
+            u, s, vh = torch.linalg.svd(scaled, full_matrices=False)
+        except RuntimeError as error:  # torch.linalg.LinAlgError: the iteration did not converge
+            raise SingularSystemError(f"the singular value decomposition failed ({error}); are there huge entries?") from None
+        rank = int((s > self.cutoff * s[0]).sum()) if s.numel() and s[0] > 0 else 0
+        least = min(matrix.shape)
+        notes = ()
+        if rank < least:
+            notes = (f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value are left out",)
+        return MinimumNormFactor(
+            shape=tuple(matrix.shape),
+            scale_rows=rows,
+            scale_columns=scaled.new_ones(matrix.shape[1]),
+            notes=notes,
+            matrix=scaled,
+            left=u[:, :rank],
+            values=s[:rank],
+            right=vh[:rank],
+            refine=self.refine,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimumNormFactor(Factor):
+    matrix: Tensor  # (m, n) scaled
+    left: Tensor  # (m, r)
+    values: Tensor  # (r,)
+    right: Tensor  # (r, n)
+    refine: bool = True
+
+    name = "MinimumNorm"
+    pseudo = True
+
+    def solve(self, b: Tensor) -> Tensor:
+        target = b * self.scale_rows[:, None]
+        x = self._inverse(target)
+        if self.refine:
+            x = x + self._inverse(target - self.matrix @ x)
+        return x
+
+    def _inverse(self, target: Tensor) -> Tensor:
+        return self.right.T @ ((self.left.T @ target) / self.values[:, None])
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self.scale_rows[:, None] * (self.left @ ((self.right @ b) / self.values[:, None]))
+
+    @property
+    def rank(self) -> int:
+        return self.values.numel()
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        if not self.rank:
+            zero = self.matrix.new_zeros(())
+            nothing = Triplet(zero, self.matrix.new_zeros(self.shape[0]), self.matrix.new_zeros(self.shape[1]))
+            return nothing, nothing
+        return tuple(Triplet(self.values[k], self.left[:, k], self.right[k]) for k in (0, -1))  # type: ignore[return-value]

@@ -1,0 +1,79 @@
+"""Solver and Factor: the contract between a matrix and its weights.
+
+A solver factors a matrix once; the factor then solves with the matrix and with its transpose as often as needed: for the
+weights, for the gradient (adjoint), for new right-hand sides, for the condition number. Factors work in float64 and on
+an equilibrated matrix, and always speak in terms of the original one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cnf.systems.condition import SingularValue, Triplet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor(ABC):
+    """A factored matrix (m, n): raw solves without gradients. `scale_rows` (m,) and `scale_columns` (n,) equilibrate."""
+
+    shape: tuple[int, int]
+    scale_rows: Tensor
+    scale_columns: Tensor
+    notes: tuple[str, ...] = field(default=())
+
+    name = "solver"
+    pseudo = False  # True: solves by pseudo-inverse, whose gradient has further terms
+
+    @abstractmethod
+    def solve(self, b: Tensor) -> Tensor:
+        """(m, k) -> (n, k), so that A x = b, of minimum norm if there is a choice."""
+
+    @abstractmethod
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        """(n, k) -> (m, k) for the transposed matrix."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Numerical rank of the equilibrated matrix."""
+
+    @abstractmethod
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        """Largest and smallest (non-zero) singular triplets of the equilibrated matrix."""
+
+    def condition(self) -> float:
+        top, bottom = self.extremes()
+        return float(top.value / bottom.value) if bottom.value > 0 else float("inf")
+
+    def condition_of(self, matrix: Tensor) -> Tensor:
+        """The condition number of the equilibrated `matrix`, differentiable in it."""
+        top, bottom = self.extremes()
+        rows, columns = self.scale_rows.to(matrix), self.scale_columns.to(matrix)
+        high, low = (
+            SingularValue.apply(matrix, t.value.to(matrix), rows * t.left.to(matrix), columns * t.right.to(matrix))
+            for t in (top, bottom)
+        )
+        return high / low
+
+
+class Solver(ABC):
+    """An algorithm with its settings; final classes are frozen dataclasses."""
+
+    @abstractmethod
+    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+        """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
+
+    @property
+    def least_squares(self) -> bool:
+        """True if more conditions than functions are acceptable, solved as well as possible."""
+        return False
+
+
+def power_of_two_scales(sizes: Tensor) -> Tensor:
+    """1 / size rounded to a power of two, so that scaling rounds nothing; 1 where the size is zero."""
+    exponents = torch.where(sizes > 0, -torch.log2(torch.where(sizes > 0, sizes, 1.0)).round(), torch.zeros_like(sizes))
+    return torch.exp2(exponents.clamp(-1000, 1000))

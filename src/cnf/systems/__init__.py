@@ -1,0 +1,1 @@
+"""The matrix: layout, assembly, conditioning."""

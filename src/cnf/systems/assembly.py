@@ -1,0 +1,136 @@
+"""Assembly: operators applied to all basis functions at all points, in pieces of bounded size.
+
+A[r, j] = L_r[Psi_j](x_r). Rows are grouped by constraint, then operator row, then point. When gradients are needed and
+the matrix is large, pieces are recomputed in the backward pass instead of keeping their intermediate matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from cnf.bases.basis import Basis, Evaluator
+from cnf.constraints import Constraint
+from cnf.operators.expansion import Probe, Request, combine, wanted
+from cnf.operators.forward import derivatives
+from cnf.systems.layout import BlockLayout, Copy
+
+PIECE = 2**22  # matrix entries evaluated at once: 32 MB in float64
+KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward
+
+FieldFunction = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One linear system: matrix (m, n), targets (m, k), one column per copy of its layout."""
+
+    layout: BlockLayout
+    matrix: Tensor
+    targets: Tensor
+
+
+def assemble_matrices(
+    evaluator: Evaluator, basis: Basis, constraints: Sequence[Constraint], layout: Sequence[BlockLayout]
+) -> list[Tensor]:
+    """The matrix of every block."""
+    needed = {(i, r, c) for block in layout for i, r in block.first.rows for c in block.first.channels}
+    cells: dict[tuple[int, int, int], Tensor] = {}  # (constraint, row, channel) -> (P, N)
+    for i, constraint in enumerate(constraints):
+        for (r, c), value in evaluated(evaluator, basis.size, constraint.expanded(), lambda r, c, i=i: (i, r, c) in needed):
+            cells[i, r, c] = cells[i, r, c] + value if (i, r, c) in cells else value
+    return [_stacked(cells, constraints, block.first, basis) for block in layout]
+
+
+def evaluated(evaluator: Evaluator, size: int, probes: Sequence[Probe], want: Callable[[int, int], bool]):
+    """Yield ((row, channel), matrix (P, N)) for the wanted parts of every probe."""
+    for probe in probes:
+        kept = [k for k, r in enumerate(probe.rows) if want(r, probe.requests[k].channel)]
+        if not kept:
+            continue
+        requests = [probe.requests[k] for k in kept]
+        found = in_pieces(evaluator, probe.points, requests, probe.nodes, size)  # (P, K, N)
+        for j, k in enumerate(kept):
+            yield (probe.rows[k], probe.requests[k].channel), found[:, j]
+
+
+def in_pieces(evaluator: Evaluator, points: Tensor, requests: Sequence[Request], nodes: int, size: int) -> Tensor:
+    """evaluator.rows summed over the quadrature nodes, (P, K, N), never more than PIECE entries at once."""
+    count = points.shape[0] // nodes
+    entries = nodes * len(requests) * max(size, 1)
+    step = max(1, PIECE // entries)
+    if count <= step:
+        return _piece(evaluator, points, requests, nodes)
+    remember = count * entries <= KEEP or not torch.is_grad_enabled()
+    parts = []
+    for start in range(0, count, step):
+        rows = slice(start * nodes, min(start + step, count) * nodes)
+        chosen = [request.at(rows) for request in requests]
+        if remember:
+            parts.append(_piece(evaluator, points[rows], chosen, nodes))
+        else:
+            parts.append(checkpoint(_piece, evaluator, points[rows], chosen, nodes, use_reentrant=False))
+    return torch.cat(parts)
+
+
+def _piece(evaluator: Evaluator, points: Tensor, requests: Sequence[Request], nodes: int) -> Tensor:
+    found = evaluator.rows(points, requests)
+    return found if nodes == 1 else found.reshape(-1, nodes, *found.shape[1:]).sum(dim=1)
+
+
+def _stacked(
+    cells: dict[tuple[int, int, int], Tensor], constraints: Sequence[Constraint], copy: Copy, basis: Basis
+) -> Tensor:
+    rows = []
+    for i, r in copy.rows:
+        count = constraints[i].points.shape[0]
+        if basis.joint:
+            present = [cells[i, r, c] for c in copy.channels if (i, r, c) in cells]
+            row = sum(present[1:], present[0])
+            rows.append(row if copy.groups in ((), ((0, 0),)) else row[:, joint_columns(basis, copy)])
+        else:
+            like = next(cells[i, r, c] for c in copy.channels if (i, r, c) in cells)
+            zero = like.new_zeros(count, basis.size)
+            parts = [cells.get((i, r, c), zero) for c in copy.channels]
+            rows.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+
+def joint_columns(basis: Basis, copy: Copy) -> Tensor:
+    """Indices of the functions of a joint basis that belong to a copy."""
+    sources = getattr(basis, "constraints", ())
+    starts, total = {}, 0
+    for i, constraint in enumerate(sources):
+        for r in range(len(constraint.operator.rows)):
+            starts[i, r] = (total, total + constraint.points.shape[0])
+            total += constraint.points.shape[0]
+    if not starts:
+        return torch.arange(basis.size)
+    return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
+
+
+def assemble_targets(constraints: Sequence[Constraint], layout: Sequence[BlockLayout], base: FieldFunction | None) -> list[Tensor]:
+    """Right-hand sides g - L[base] of every block, (m, k)."""
+    sides = [c.values if base is None else c.values - applied(base, c.expanded(), c.values.shape) for c in constraints]
+    return [
+        torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1) for block in layout
+    ]
+
+
+def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, ...] | torch.Size) -> Tensor:
+    """An operator applied to any function of points (P, D) -> (P, C), by forward mode: (P, R)."""
+    total: dict[int, Tensor] = {}
+    like = probes[0].points
+    for probe in probes:
+        found = derivatives(function, probe.points, wanted(probe.requests))  # (PQ, C)
+        rows = combine({a: v[:, None, :] for a, v in found.items()}, probe.requests)[:, :, 0]  # (PQ, K)
+        if probe.nodes > 1:
+            rows = rows.reshape(-1, probe.nodes, rows.shape[1]).sum(dim=1)
+        for k, r in enumerate(probe.rows):
+            total[r] = total[r] + rows[:, k] if r in total else rows[:, k]
+    zero = like.new_zeros(shape[0])
+    return torch.stack([total.get(r, zero) for r in range(shape[1])], dim=1)

@@ -1,0 +1,138 @@
+"""Certificate: the measured proof that a field meets its conditions, or the explanation why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from cnf.systems.diagnostics import Conflict
+
+if TYPE_CHECKING:
+    from cnf.solvers.solver import Factor
+
+
+class Residual(float):
+    """The worst |L f - g| of a constraint, itself a number; `.relative` is the same relative to the data.
+
+    Relative: every row is divided by the norm of its row of A first, and the result by the largest right-hand side
+    so divided. This does not change when a condition or the field is rescaled.
+    """
+
+    absolute: float
+    relative: float
+
+    def __new__(cls, absolute: float, relative: float) -> Residual:
+        found = super().__new__(cls, absolute)
+        found.absolute, found.relative = absolute, relative
+        return found
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.absolute, self.relative))
+
+    def __repr__(self) -> str:
+        return f"Residual(absolute={self.absolute:.3g}, relative={self.relative:.3g})"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one solve achieved. Rank, condition and conflicts are worked out when first asked for."""
+
+    residuals: Mapping[str, Residual]
+    tolerance: float
+    conditions: int  # M
+    functions: int  # N, per channel
+    channels: int
+    weight_norm: float
+    seconds: float
+    factors: tuple[Factor, ...]
+    served: tuple[int, ...]  # right-hand sides solved with each factor
+    explain: Callable[[], tuple[Conflict, ...]]
+
+    @property
+    def worst(self) -> float:
+        """The largest relative residual."""
+        return max((r.relative for r in self.residuals.values()), default=0.0)
+
+    @property
+    def exact(self) -> bool:
+        """True if every condition holds within the tolerance (NaN never does)."""
+        return all(r.relative <= self.tolerance for r in self.residuals.values())
+
+    @property
+    def solver(self) -> str:
+        return " + ".join(dict.fromkeys(f.name for f in self.factors))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the numbers: fallbacks, directions left out."""
+        return tuple(dict.fromkeys(note for f in self.factors for note in f.notes))
+
+    @cached_property
+    def rank(self) -> int:
+        """Independent conditions; equal to `conditions` if none is redundant."""
+        return sum(f.rank * k for f, k in zip(self.factors, self.served, strict=True))
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of the equilibrated system (the worst, if channels are solved apart)."""
+        return max((f.condition() for f in self.factors), default=1.0)
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Named constraints that contradict each other or that the basis cannot meet; empty if `exact`."""
+        return () if self.exact else self.explain()
+
+    def summary(self) -> str:
+        """One line."""
+        verdict = "exact" if self.exact else "NOT EXACT"
+        return f"{verdict}: worst relative residual {self.worst:.1e} (tolerance {self.tolerance:.0e}), {self.solver}"
+
+    def advice(self) -> str:
+        """Why the tolerance is missed and what to do about it."""
+        if self.conflicts:
+            return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
+        if self.condition > 1e12:
+            return (
+                f"the system is ill conditioned (condition {self.condition:.0e}, weights of norm {self.weight_norm:.0e}): "
+                "use a smaller bandwidth, a wide basis such as RandomFourier with more functions than conditions, or Hermite"
+            )
+        return "the tolerance may be smaller than rounding allows for this system; compare it with the condition number"
+
+    def __str__(self) -> str:
+        width = max([len(n) for n in self.residuals] + [10])
+        width = min(width, 48)
+        lines = [
+            f"certificate: {self.summary()}",
+            f"  {'constraint':<{width}}  worst |Lf - g|   relative",
+        ]
+        lines += [f"  {_short(n, width):<{width}}  {r.absolute:13.2e}  {r.relative:9.1e}" for n, r in self.residuals.items()]
+        shared = f", one matrix for {max(self.served)} channels" if max(self.served, default=1) > 1 else ""
+        lines.append(f"  {self.conditions} conditions, {self.functions} functions x {self.channels} channels{shared}")
+        lines.append(f"  rank {self.rank}, condition {self.condition:.1e}, |weights| {self.weight_norm:.1e}, {self.seconds:.3f} s")
+        lines += [f"  note: {note}" for note in self.notes]
+        if not self.exact:
+            lines.append(f"  advice: {self.advice()}")
+        return "\n".join(lines)
+
+
+def _short(name: str, width: int) -> str:
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def measured(missed: Mapping[str, tuple[Tensor, Tensor]], reference: float) -> dict[str, Residual]:
+    """Residuals from (|L f - g|, row norm) per constraint; `reference` is the largest scaled right-hand side."""
+    found = {}
+    for name, (absolute, norms) in missed.items():
+        worst = float(absolute.max())
+        scaled = float((absolute / torch.where(norms > 0, norms, 1.0)).max())
+        if reference > 0:
+            relative = scaled / reference
+        else:
+            relative = 0.0 if worst == 0 else float("inf")
+        found[name] = Residual(worst, relative)
+    return found

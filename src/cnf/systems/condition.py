@@ -1,0 +1,116 @@
+"""The condition number as a cheap, differentiable estimate.
+
+The extreme singular triplets come from a few steps of Golub-Kahan bidiagonalisation, with the matrix for the largest and
+with solves (a factorisation that is there already) for the smallest. d sigma = u^T dA v makes the estimate
+differentiable without a graph through the iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Apply = Callable[[Tensor], Tensor]
+STEPS = 24
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """A singular value and its left (m,) and right (n,) vectors."""
+
+    value: Tensor
+    left: Tensor
+    right: Tensor
+
+
+def largest_triplet(apply: Apply, adjoint: Apply, start: Tensor, steps: int = STEPS) -> Triplet:
+    """The largest singular triplet of the map v -> apply(v), by bidiagonalisation with full reorthogonalisation."""
+    right = [start / torch.linalg.vector_norm(start)]
+    left: list[Tensor] = []
+    alphas: list[Tensor] = []
+    betas: list[Tensor] = []
+    previous = 0.0
+    for step in range(steps):
+        u = apply(right[-1])
+        if left:
+            u = u - betas[-1] * left[-1]
+            basis = torch.stack(left)
+            u = u - basis.T @ (basis @ u)
+        alpha = torch.linalg.vector_norm(u)
+        if alpha == 0 or not torch.isfinite(alpha):
+            break
+        left.append(u / alpha)
+        alphas.append(alpha)
+        v = adjoint(left[-1]) - alpha * right[-1]
+        basis = torch.stack(right)
+        v = v - basis.T @ (basis @ v)
+        beta = torch.linalg.vector_norm(v)
+        if step % 2 == 1 or step == steps - 1 or beta <= 1e-14 * alpha:
+            current = float(torch.linalg.matrix_norm(_bidiagonal(alphas, betas), 2))
+            if beta <= 1e-14 * alpha or abs(current - previous) <= TOLERANCE**2 * current:
+                break
+            previous = current
+        betas.append(beta)
+        right.append(v / beta)
+    if not alphas:
+        zero = torch.zeros((), dtype=start.dtype, device=start.device)
+        return Triplet(zero, apply(start) * 0, start * 0)
+    small = _bidiagonal(alphas, betas)
+    u, s, vh = torch.linalg.svd(small)
+    k = len(alphas)
+    return Triplet(s[0], torch.stack(left[:k]).T @ u[:, 0], torch.stack(right[:k]).T @ vh[0])
+
+
+def _bidiagonal(alphas: list[Tensor], betas: list[Tensor]) -> Tensor:
+    k = len(alphas)
+    matrix = torch.diag(torch.stack(alphas))
+    if k > 1:
+        matrix = matrix + torch.diag(torch.stack(betas[: k - 1]), 1)
+    return matrix
+
+
+def smallest_triplet(solve: Apply, solve_adjoint: Apply, start: Tensor, steps: int = STEPS) -> Triplet:
+    """The smallest singular triplet of A from v -> A^{-1} v; `start` has as many entries as A has rows."""
+    found = largest_triplet(solve, solve_adjoint, start, steps)
+    return Triplet(1 / found.value, found.right, found.left)
+
+
+def starting_vector(size: int, like: Tensor) -> Tensor:
+    """A fixed random direction, the same in every run."""
+    generator = torch.Generator().manual_seed(size)
+    return torch.randn(size, generator=generator, dtype=torch.float64).to(like)
+
+
+class SingularValue(torch.autograd.Function):
+    """sigma as a function of the matrix, its vectors known: gradient u v^T."""
+
+    @staticmethod
+    def forward(ctx, matrix: Tensor, value: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        ctx.save_for_backward(left, right)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        left, right = ctx.saved_tensors
+        return grad * torch.outer(left, right), None, None, None
+
+
+def condition_number(matrix: Tensor, factor=None) -> Tensor:
+    """sigma_max / sigma_min of a square matrix (n, n), differentiable; `factor` is (LU, pivots) if known already."""
+    with torch.no_grad():
+        lu, pivots = torch.linalg.lu_factor(matrix) if factor is None else factor
+        detached = matrix.detach()
+        start = starting_vector(matrix.shape[0], detached)
+        top = largest_triplet(lambda v: detached @ v, lambda u: detached.T @ u, start)
+        bottom = smallest_triplet(
+            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None])[:, 0],
+            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None], adjoint=True)[:, 0],
+            start,
+        )
+    high = SingularValue.apply(matrix, top.value, top.left, top.right)
+    low = SingularValue.apply(matrix, bottom.value, bottom.left, bottom.right)
+    return high / low
