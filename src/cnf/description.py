@@ -1,6 +1,7 @@
 """Description: every part of a field as plain data (tensors, numbers, strings), and back.
 
-A part is described by its constructor arguments (its `config()`), an operator by its LaTeX. What has no such description
+A part is described by its constructor arguments (its `config()`), an operator by its LaTeX. What has no such
+description
 (your own basis, a network of your own class, a callable coefficient) is marked as `given` and asked for when read.
 """
 
@@ -33,7 +34,9 @@ PARTS: dict[str, type] = {
         *(MLP, SIREN, FourierFeatures, LearnablePolynomial),
     )
 }
-SOLVERS: dict[str, type[Solver]] = {s.__name__: s for s in (solvers.Auto, solvers.LU, solvers.Cholesky, solvers.MinimumNorm)}
+SOLVERS: dict[str, type[Solver]] = {
+    s.__name__: s for s in (solvers.Auto, solvers.LU, solvers.Cholesky, solvers.MinimumNorm)
+}
 PLAIN_LAYERS: dict[str, type[nn.Module]] = {
     layer.__name__: layer for layer in (nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.ELU, nn.Mish, nn.ReLU, nn.Identity)
 }
@@ -79,12 +82,12 @@ def _described_module(module: nn.Module, role: str) -> dict:
     kind = type(module)
     dtype = str(next((p.dtype for p in module.parameters()), torch.float64)).removeprefix("torch.")
     if kind is nn.Sequential:
-        return {"part": "Sequential", "layers": [described(layer, role) for layer in module]}
+        return {"part": "Sequential", "layers": [described(layer, role) for layer in module.children()]}
     if kind is nn.Linear:
         sizes = [module.in_features, module.out_features, module.bias is not None]
         return {"part": "Linear", "sizes": sizes, "dtype": dtype}
     if kind is nn.Softplus:
-        return {"part": "Softplus", "sizes": [float(module.beta), float(module.threshold)]}
+        return {"part": "Softplus", "sizes": [float(module.beta), float(module.threshold)]}  # type: ignore[arg-type]
     if kind is Sine:
         return {"part": "Sine", "sizes": [module.omega]}
     if PLAIN_LAYERS.get(kind.__name__) is kind:
@@ -159,8 +162,12 @@ class Reader:
         if role in self.coefficients:
             return self.coefficients[role]
         how = {"base": "base=network", "basis": "basis=basis"}.get(role)
-        how = how or (f"networks={{{role!r}: network}}" if kind != "callable" else f"coefficients={{{role!r}: function}}")
-        raise FileError(f"the file does not hold the {role} (a {kind} of your own); pass it again: cnf.load(path, {how})")
+        how = how or (
+            f"networks={{{role!r}: network}}" if kind != "callable" else f"coefficients={{{role!r}: function}}"
+        )
+        raise FileError(
+            f"the file does not hold the {role} (a {kind} of your own); pass it again: cnf.load(path, {how})"
+        )
 
     def _constraint(self, saved: dict) -> Constraint:
         space = self.built(saved["space"], "space")

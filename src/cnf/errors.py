@@ -42,15 +42,11 @@ class RepeatedAnchorError(BasisError):
     """Several conditions at one point under one shared kernel: their columns would be equal."""
 
 
-class SystemFault(CnfError):
-    """Base of what can be wrong with a linear system."""
-
-
-class OverdeterminedError(SystemFault):
+class OverdeterminedError(CnfError):
     """More conditions than basis functions, and no least-squares solution was asked for."""
 
 
-class SingularSystemError(SystemFault):
+class SingularSystemError(CnfError):
     """The chosen solver cannot solve this system."""
 
 

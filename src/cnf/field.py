@@ -70,7 +70,10 @@ class ConstrainedField(nn.Module):
     ):
         super().__init__()
         if not isinstance(basis, Basis):
-            raise BasisError(f"the first argument is a basis from cnf.bases (or your own subclass of Basis); got a {type(basis).__name__}")
+            raise BasisError(
+                "the first argument is a basis from cnf.bases (or your own subclass of Basis); got a "
+                f"{type(basis).__name__}"
+            )
         if on_violation not in ("raise", "warn"):
             raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
         if tolerance is not None and not tolerance > 0:
@@ -125,7 +128,9 @@ class ConstrainedField(nn.Module):
         names = [c.name for c in self.constraints]
         for name in changes:
             if name not in names:
-                raise ConstraintError(f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(name, names))
+                raise ConstraintError(
+                    f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(name, names)
+                )
         before = self._key()
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
@@ -149,7 +154,8 @@ class ConstrainedField(nn.Module):
         for matrix in matrices:
             if not bool(torch.isfinite(matrix.detach()).all()):
                 raise BasisError(
-                    "the basis gives values or derivatives that are not finite at the points of the constraints; look at its "
+                    "the basis gives values or derivatives that are not finite at the points of the "
+                    "constraints; look at its "
                     "parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"
                 )
         symmetric = self._is_symmetric()
@@ -233,14 +239,16 @@ class ConstrainedField(nn.Module):
         worst = max(certificate.residuals.items(), key=lambda pair: pair[1].relative)
         if self.on_violation == "warn":
             warnings.warn(
-                f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, tolerance "
+                f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative "
+                f"{worst[1].relative:.1e}, tolerance "
                 f"{self.tolerance:.0e}); see solution.certificate for the reason",
                 ViolationWarning,
                 stacklevel=4,
             )
             return
         raise ViolationError(
-            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, tolerance "
+            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative "
+            f"{worst[1].relative:.1e}, tolerance "
             f"{self.tolerance:.0e}): {certificate.advice()}",
             certificate,
         )
@@ -256,8 +264,10 @@ class ConstrainedField(nn.Module):
                 columns = self.basis.size * len(block.first.channels)
             if rows > columns and not self.solver.least_squares:
                 raise OverdeterminedError(
-                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the basis at least {rows} "
-                    "functions, drop conditions, or ask for a least-squares fit with solver=cnf.solvers.Auto(least_squares=True)"
+                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the "
+                    f"basis at least {rows} "
+                    "functions, drop conditions, or ask for a least-squares fit with "
+                    "solver=cnf.solvers.Auto(least_squares=True)"
                 )
 
     def _is_symmetric(self) -> bool:
@@ -267,7 +277,8 @@ class ConstrainedField(nn.Module):
         if len(basis.constraints) != len(self.constraints):
             return False
         return all(
-            (a.operator is b.operator or a.operator == b.operator) and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
+            (a.operator is b.operator or a.operator == b.operator)
+            and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
             for a, b in zip(basis.constraints, self.constraints, strict=True)
         )
 
@@ -316,13 +327,15 @@ def _checked(basis: Basis, constraints: list[Constraint]) -> tuple[Constraint, .
         seen.add(c.name)
         if basis.smoothness is not None and c.operator.order > basis.smoothness:
             raise SmoothnessError(
-                f"constraint {c.name!r} takes derivatives of order {c.operator.order}, but {type(basis).__name__} has them only "
+                f"constraint {c.name!r} takes derivatives of order {c.operator.order}, but "
+                f"{type(basis).__name__} has them only "
                 f"up to order {basis.smoothness}; use a smoother kernel or activation (Gaussian, tanh, sine)"
             )
     networks = [m for m in basis.modules() if network_smoothness(m) == 1]
     if networks and any(c.operator.order >= 1 for c in constraints):
         warnings.warn(
-            "the encoder is piecewise linear (ReLU): its first derivative jumps and its second is zero; tanh, softplus or sine "
+            "the encoder is piecewise linear (ReLU): its first derivative jumps and its second is zero; "
+            "tanh, softplus or sine "
             "are better for conditions on derivatives",
             SmoothnessWarning,
             stacklevel=3,

@@ -85,5 +85,8 @@ def read_archive(path: object, kind: str, version: int) -> dict:
     if not isinstance(found, int) or found < 1:
         raise FileError(f"{source} has no valid version number; it is not read")
     if found > version:
-        raise FileError(f"{source} was written by a newer cnf (format {found}, this one reads up to {version}); upgrade cnf to read it")
+        raise FileError(
+            f"{source} was written by a newer cnf (format {found}, this one reads up to {version}); upgrade "
+            "cnf to read it"
+        )
     return content

@@ -79,7 +79,9 @@ class Solution:
     def _apply_probes(self, probes: Sequence[Probe], count: int, rows: int) -> Tensor:
         found: dict[int, Tensor] = {}
         for probe in probes:
-            matrices = in_pieces(self.evaluator, probe.points, probe.requests, probe.nodes, self.basis.size)  # (P, K, N)
+            matrices = in_pieces(
+                self.evaluator, probe.points, probe.requests, probe.nodes, self.basis.size
+            )  # (P, K, N)
             for k, r in enumerate(probe.rows):
                 part = matrices[:, k] @ self._weights(probe.requests[k].channel)
                 found[r] = found[r] + part if r in found else part
@@ -119,6 +121,7 @@ def evaluate_base(base: nn.Module, x: Tensor, channels: int) -> Tensor:
         values = values[:, None]
     if values.shape != (x.shape[0], channels):
         raise ConstraintError(
-            f"the base network returned shape {tuple(values.shape)} for {x.shape[0]} points; expected ({x.shape[0]}, {channels})"
+            f"the base network returned shape {tuple(values.shape)} for {x.shape[0]} points; expected "
+            f"({x.shape[0]}, {channels})"
         )
     return values.to(x.dtype)

@@ -23,11 +23,14 @@ def load(
 ) -> ConstrainedField:
     """The field that `field.save(path)` wrote.
 
-    Parts that a file cannot hold are given again: your own `basis`, the `base` network, other `networks` by the name the error
+    Parts that a file cannot hold are given again: your own `basis`, the `base` network, other `networks` by
+    the name the error
     message says, callable `coefficients` of operators by name. Their parameters are restored from the file.
     """
     content = read_archive(path, KIND, VERSION)
-    reader = Reader({**({"base": base} if base is not None else {}), **(networks or {})}, dict(coefficients or {}), basis)
+    reader = Reader(
+        {**({"base": base} if base is not None else {}), **(networks or {})}, dict(coefficients or {}), basis
+    )
     try:
         what = content["field"]
         field = ConstrainedField(
@@ -41,5 +44,7 @@ def load(
         field.load_state_dict(content["state"])
         field.train(bool(what["training"]))
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, RuntimeError) as error:
-        raise FileError(f"{path} does not describe a field this version can rebuild ({type(error).__name__}: {error})") from None
+        raise FileError(
+            f"{path} does not describe a field this version can rebuild ({type(error).__name__}: {error})"
+        ) from None
     return field

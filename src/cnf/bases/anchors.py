@@ -68,7 +68,9 @@ def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
     where = ", ".join(f"{v:.6g}" for v in array[first])
     who = f" (constraints {owners[first]!r} and {owners[second]!r})" if owners else ""
     raise RepeatedAnchorError(
-        f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them equal columns, "
-        "so the system would be singular. For several conditions at one point use cnf.bases.Hermite(space, constraints, "
+        f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them "
+        "equal columns, "
+        "so the system would be singular. For several conditions at one point use cnf.bases.Hermite(space, "
+        "constraints, "
         "kernel) or HypernetKernel; for points given twice, remove the copies; or pass distinct anchors of your own"
     )

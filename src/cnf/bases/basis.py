@@ -37,7 +37,9 @@ class Basis(nn.Module):
     def __init__(self, space: Space, size: int | None = None):
         super().__init__()
         if not isinstance(space, Space):
-            raise BasisError(f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}")
+            raise BasisError(
+                f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}"
+            )
         self.space = space
         self._size = size
 

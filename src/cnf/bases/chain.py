@@ -96,7 +96,9 @@ def side_by_side(parts: list[Tensor]) -> Tensor:
     return parts[0].unsqueeze(1) if len(parts) == 1 else torch.stack(parts, dim=1)
 
 
-def quadratic_argument(slopes: list[Tensor], curvature: dict[tuple[int, int], Tensor], indices: Sequence[MultiIndex]) -> Bundle:
+def quadratic_argument(
+    slopes: list[Tensor], curvature: dict[tuple[int, int], Tensor], indices: Sequence[MultiIndex]
+) -> Bundle:
     """Derivatives of an s that is quadratic in the coordinates: gradient (P, N) per axis, constant Hessian (1, N)."""
     bundle: Bundle = {}
     for index in indices:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from itertools import product
+from itertools import pairwise, product
 
 import torch
 from torch import Tensor, nn
@@ -134,6 +134,8 @@ class FourierFeatures(nn.Module):
 class LearnablePolynomial(nn.Module):
     """One polynomial per output, all monomials up to a total degree, coefficients learnable."""
 
+    exponents: Tensor
+
     def __init__(self, inputs: int, outputs: int = 1, degree: int = 2, seed: int | None = None):
         super().__init__()
         self.arguments = {"inputs": inputs, "outputs": outputs, "degree": degree}
@@ -176,12 +178,14 @@ def _activation(given: str | nn.Module) -> nn.Module:
         return given
     name, _, number = given.partition(":")
     if name not in ACTIVATIONS:
-        raise BasisError(f"there is no activation {given!r}; choose one of {', '.join(ACTIVATIONS)}." + nearest(given, ACTIVATIONS))
+        raise BasisError(
+            f"there is no activation {given!r}; choose one of {', '.join(ACTIVATIONS)}." + nearest(given, ACTIVATIONS)
+        )
     return ACTIVATIONS[name](float(number)) if number else ACTIVATIONS[name]()
 
 
 def _pairs(widths: list[int]) -> list[tuple[int, int]]:
-    return list(zip(widths[:-1], widths[1:], strict=True))
+    return list(pairwise(widths))
 
 
 def _seeded(seed: int | None):

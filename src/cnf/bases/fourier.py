@@ -25,13 +25,19 @@ class RandomFourier(Basis):
     feature space, which loses half as many digits. The bandwidth (one, or one per coordinate) is learnable.
     """
 
+    directions: Tensor  # (N, D)
+    phases: Tensor  # (N,)
+
     def __init__(self, space: Space, size: int, bandwidth: Bandwidth = 0.2, seed: int = 0):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise BasisError(f"size is the number of basis functions, a whole number of at least 1; got {size!r}")
         super().__init__(space, size)
         width = torch.as_tensor(bandwidth, dtype=torch.float64).detach().clone()
         if tuple(width.shape) not in ((), (self.dimension,)):
-            raise BasisError(f"bandwidth of shape {tuple(width.shape)} given; expected a number or {self.dimension}, one per coordinate")
+            raise BasisError(
+                f"bandwidth of shape {tuple(width.shape)} given; expected a number or {self.dimension}, one "
+                "per coordinate"
+            )
         if not bool((width > 0).all()) or not bool(torch.isfinite(width).all()):
             raise BasisError(f"a bandwidth is positive; got {bandwidth!r}")
         generator = torch.Generator().manual_seed(seed)

@@ -1,7 +1,8 @@
 """Hermite: generalised interpolation, one basis function per condition.
 
 Psi_r(x) = L_r applied to the second argument of the kernel, at the point of condition r. Functions are distinct however
-many conditions share a point, and for the same conditions the system A_rs = L_r^x L_s^y k(x, y) is symmetric and positive
+many conditions share a point, and for the same conditions the system A_rs = L_r^x L_s^y k(x, y) is symmetric
+and positive
 definite. The kernel is translation invariant, so d_x^alpha d_y^beta k = (-1)^|beta| (d^(alpha + beta) k)(x - y).
 With several channels the kernel is k times the identity and every function has one weight for all channels together.
 """
@@ -48,7 +49,8 @@ class Hermite(Basis):
             self.smoothness = self.kernel.smoothness - highest
             if self.smoothness < highest:
                 raise BasisError(
-                    f"the conditions have order {highest}, so Hermite differentiates its kernel {2 * highest} times, but "
+                    f"the conditions have order {highest}, so Hermite differentiates its kernel "
+                    f"{2 * highest} times, but "
                     f"{type(self.kernel).__name__} has {self.kernel.smoothness} derivatives; use a smoother kernel"
                 )
 
@@ -117,9 +119,7 @@ class HermiteEvaluator:
                 key = (k, probe.rows[j])
                 cells[key] = cells[key] + cell if key in cells else cell
         zero = x.new_zeros(x.shape[0], f.count)
-        per_request = [
-            torch.cat([cells.get((k, r), zero) for r in range(f.rows)], dim=1) for k in range(len(requests))
-        ]
+        per_request = [torch.cat([cells.get((k, r), zero) for r in range(f.rows)], dim=1) for k in range(len(requests))]
         return torch.stack(per_request, dim=1)
 
 

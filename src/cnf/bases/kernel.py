@@ -31,6 +31,8 @@ from cnf.operators.jets import Bundle, MultiIndex
 class Kernel(Basis):
     """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates."""
 
+    anchors: Tensor  # (N, D)
+
     def __init__(
         self,
         space: Space,
@@ -45,7 +47,9 @@ class Kernel(Basis):
         if not isinstance(self.kernel, KernelProfile):
             raise BasisError(f"kernel must be one of cnf.kernels, such as Gaussian(0.1); got a {type(kernel).__name__}")
         if encoder is not None and not isinstance(encoder, nn.Module):
-            raise BasisError(f"encoder must be a torch module R^D -> R^F, such as cnf.encoders.MLP; got a {type(encoder).__name__}")
+            raise BasisError(
+                f"encoder must be a torch module R^D -> R^F, such as cnf.encoders.MLP; got a {type(encoder).__name__}"
+            )
         self.encoder = encoder.to(points.dtype) if encoder is not None else None
         limits = [self.kernel.smoothness, smoothness(encoder) if encoder is not None else None]
         known = [limit for limit in limits if limit is not None]
@@ -125,12 +129,14 @@ class EncodedKernel:
         self, phi: Bundle, centres: Tensor, indices: Sequence[MultiIndex], requests: Sequence[Request]
     ) -> Tensor:
         order = highest(requests)
-        squares = {index: _square(phi, index) for index in indices}  # d^alpha |phi|^2, (P, 1)
+        squares = {index: _square(phi, index) for index in indices if sum(index)}  # d^alpha |phi|^2, (P, 1)
         zero = indices[0]
         value = phi[zero]
         assert value is not None
-        # One product for s; |phi|^2 and |c|^2 enter as two extra columns, so that no further pass over (P, N) is needed.
-        left = torch.cat([-2 * value, squares[zero], torch.ones_like(value[:, :1])], dim=1)
+        # One product for s; |phi|^2 and |c|^2 enter as two extra columns, so that no further pass over (P, N)
+        # is needed.
+        square = value.square().sum(dim=1, keepdim=True)
+        left = torch.cat([-2 * value, square, torch.ones_like(square)], dim=1)
         ones = torch.ones_like(centres[:, :1])
         right = torch.cat([centres, ones, centres.square().sum(dim=1, keepdim=True)], dim=1)
         s = left @ right.T

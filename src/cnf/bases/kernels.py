@@ -188,14 +188,17 @@ class Matern(ScaledKernel):
 class Wendland(ScaledKernel):
     """Wendland's compactly supported kernel: zero beyond `radius`, 2 * smoothness derivatives.
 
-    phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one; l = floor(dimension/2) + k + 1
+    phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one; l =
+    floor(dimension/2) + k + 1
     makes it positive definite up to `dimension` coordinates.
     """
 
     def __init__(self, smoothness: int = 1, radius: Bandwidth = 1.0, dimension: int = 3):
         super().__init__(radius, "radius")
         if smoothness not in range(0, 6):
-            raise BasisError(f"the smoothness of a Wendland kernel is 0, 1, ... 5 (C^0, C^2, ... C^10); got {smoothness!r}")
+            raise BasisError(
+                f"the smoothness of a Wendland kernel is 0, 1, ... 5 (C^0, C^2, ... C^10); got {smoothness!r}"
+            )
         self.k, self.dimension = int(smoothness), int(dimension)
         self.smoothness = 2 * self.k
         self._tables = {m: _wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)}
@@ -206,8 +209,8 @@ class Wendland(ScaledKernel):
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
-        if order > self.smoothness:
-            raise BasisError(f"a Wendland kernel of smoothness {self.k} has {self.smoothness} derivatives, not {order}")
+        if order > 2 * self.k:
+            raise BasisError(f"a Wendland kernel of smoothness {self.k} has {2 * self.k} derivatives, not {order}")
         r = torch.sqrt(s.clamp_min(TINY.get(s.dtype, 1e-6)))
         gap = (1 - r).clamp_min(0)
         found = []
@@ -243,7 +246,7 @@ def _wendland_table(ell: int, k: int) -> tuple[int, list[Fraction], int]:
             p, power = _divided(p), power + 1
     for _ in range(max(-k, 0)):
         # -(1/r) d/dr [ (1-r)^power r^lowest p ] = (1-r)^(power-1) r^(lowest-2) [ power r p - (1-r)(lowest p + r p') ]
-        slope = [Fraction(0)] + [c * i for i, c in enumerate(p)][1:]
+        slope = [c * i for i, c in enumerate(p)]
         inner = [lowest * c for c in p]
         inner = [a + b for a, b in zip(inner, slope, strict=True)]
         minus = _times(inner, [Fraction(1), Fraction(-1)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ class Sine(nn.Module):
 
 class FourierMap(nn.Module):
     """x -> (x, sin(B x), cos(B x)) with fixed random frequencies B (K, D)."""
+
+    frequencies: Tensor
 
     def __init__(self, frequencies: Tensor, include_input: bool = True):
         super().__init__()
@@ -86,7 +88,7 @@ def _linear(module: nn.Linear, bundle: Bundle) -> Bundle:
 
 def _fourier(module: FourierMap, bundle: Bundle) -> Bundle:
     phase = jets.linear(bundle, module.frequencies)
-    parts = [jets.elementwise(phase, lambda z, n, shift=shift: _circular(z, n, shift)) for shift in (0.0, math.pi / 2)]
+    parts = [jets.elementwise(phase, partial(_circular, shift=shift)) for shift in (0.0, math.pi / 2)]
     if module.include_input:
         parts.insert(0, bundle)
     count = next(v for v in bundle.values() if v is not None).shape[0]

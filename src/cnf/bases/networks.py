@@ -66,7 +66,9 @@ class Independent(Basis):
         self._trial()
 
     def forward(self, x: Tensor) -> Tensor:
-        outputs = self._together(x) if self._alike else torch.stack([self._column(m(x), x) for m in self.networks], dim=1)
+        outputs = (
+            self._together(x) if self._alike else torch.stack([self._column(m(x), x) for m in self.networks], dim=1)
+        )
         return outputs[..., 0] if outputs.shape[-1] == 1 else outputs  # (P, N) or (P, N, C)
 
     def _together(self, x: Tensor) -> Tensor:
@@ -81,7 +83,8 @@ class Independent(Basis):
             output = output[:, None]
         if output.dim() != 2 or output.shape[1] not in (1, len(self.space.channels)):
             raise BasisError(
-                f"a network of Independent returned shape {tuple(output.shape)}; expected (P, 1) or (P, {len(self.space.channels)})"
+                f"a network of Independent returned shape {tuple(output.shape)}; expected (P, 1) or (P, "
+                f"{len(self.space.channels)})"
             )
         return output
 
@@ -95,5 +98,26 @@ def _check_module(module: object, what: str) -> None:
 
 
 def _signature(module: nn.Module) -> tuple:
-    shapes = [(n, tuple(t.shape)) for n, t in [*module.named_parameters(), *module.named_buffers()]]
-    return (str(module), type(module), tuple(shapes), module.training)
+    """Equal only for modules that differ in nothing but the contents of their parameters and buffers."""
+    shapes = [(n, tuple(t.shape), t.dtype) for n, t in [*module.named_parameters(), *module.named_buffers()]]
+    return (tuple(shapes), tuple((name, type(m), _settings(m)) for name, m in module.named_modules()))
+
+
+def _settings(module: nn.Module) -> tuple:
+    """The plain attributes of one module (a frequency, a slope); objects that cannot be compared count as
+    themselves."""
+    own = {name: value for name, value in vars(module).items() if name not in BOOKKEEPING}
+    return tuple((name, _comparable(value)) for name, value in sorted(own.items()))
+
+
+def _comparable(value: object) -> object:
+    if value is None or isinstance(value, str | int | float | complex | torch.dtype | torch.device):
+        return (type(value), value)
+    if isinstance(value, list | tuple):
+        return (type(value), *map(_comparable, value))
+    if isinstance(value, dict):
+        return (dict, *((str(key), _comparable(entry)) for key, entry in value.items()))
+    return id(value)
+
+
+BOOKKEEPING = vars(nn.Module()).keys() - {"training"}

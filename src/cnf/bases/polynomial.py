@@ -22,6 +22,9 @@ class Polynomial(Basis):
     Choose `center` and `scale` so that the domain becomes about [-1, 1]: high powers of large numbers lose digits.
     """
 
+    center: Tensor  # (D,)
+    scale: Tensor  # (D,)
+
     def __init__(
         self,
         space: Space,
@@ -66,4 +69,9 @@ class Polynomial(Basis):
         return self.rows(x, [values_request(self.dimension, x)])[:, 0]
 
     def config(self) -> dict:
-        return {"space": self.space, "degree": self.degree, "center": self.center.tolist(), "scale": self.scale.tolist()}
+        return {
+            "space": self.space,
+            "degree": self.degree,
+            "center": self.center.tolist(),
+            "scale": self.scale.tolist(),
+        }

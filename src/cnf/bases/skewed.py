@@ -24,6 +24,8 @@ class SkewedRBF(Basis):
     All functions start with S_j = diag(bandwidth^2), `bandwidth` one number or one per coordinate.
     """
 
+    anchors: Tensor  # (N, D)
+
     def __init__(self, space: Space, anchors: Anchors, bandwidth: Bandwidth = 0.1, full: bool = False):
         points = anchor_points(space, anchors)
         super().__init__(space, points.shape[0])
@@ -32,7 +34,9 @@ class SkewedRBF(Basis):
         if not bool((width > 0).all()) or not bool(torch.isfinite(width).all()):
             raise BasisError(f"a bandwidth is a positive number, or one per coordinate; got {bandwidth!r}")
         if given not in ((), (self.dimension,), tuple(points.shape)):
-            raise BasisError(f"bandwidth of shape {given} given; expected a number or {self.dimension}, one per coordinate")
+            raise BasisError(
+                f"bandwidth of shape {given} given; expected a number or {self.dimension}, one per coordinate"
+            )
         self.full = bool(full)
         self.register_buffer("anchors", points)
         self.log_bandwidth = nn.Parameter(width.log().expand(points.shape).clone())  # (N, D)
@@ -75,14 +79,14 @@ class SkewedEvaluator:
         dimension = x.shape[1]
         difference = [x[:, k, None] - self.anchors[None, :, k] for k in range(dimension)]  # D x (P, N)
         reach = range(dimension)
-        axes = {(a, k): self.root[None, :, a, k] for a in reach for k in reach if a == k or (a > k and not self.diagonal)}
+        axes = {
+            (a, k): self.root[None, :, a, k] for a in reach for k in reach if a == k or (a > k and not self.diagonal)
+        }
         z = [_sum(difference[a] * axes[a, k] for a in reach if (a, k) in axes) for k in reach]
         s = _sum(part * part for part in z)
         indices = jets.closure(wanted(requests))
         active = {a for index in indices for a, n in enumerate(index) if n}
-        slopes = [
-            2 * _sum(z[k] * axes[a, k] for k in reach if (a, k) in axes) if a in active else z[a] for a in reach
-        ]
+        slopes = [2 * _sum(z[k] * axes[a, k] for k in reach if (a, k) in axes) if a in active else z[a] for a in reach]
         curvature = {
             (a, b): 2 * _sum(axes[a, k] * axes[b, k] for k in reach if (a, k) in axes and (b, k) in axes)
             for a in reach

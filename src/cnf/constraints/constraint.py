@@ -70,7 +70,7 @@ class Constraint:
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
         return Constraint(self.name, self.operator, points, values, self.right_hand_side)
 
-    def with_values(self, values: Values) -> Constraint:
+    def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
         side = RightHandSide(_as_source(values), self.right_hand_side.frame)
         return make_constraint(self.name, self.operator, self.points, side)
@@ -95,7 +95,9 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
     values = side.at(x, len(operator.rows), name)
     if not torch.isfinite(values).all():
         bad = int((~torch.isfinite(values)).sum())
-        raise ConstraintError(f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them")
+        raise ConstraintError(
+            f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them"
+        )
     try:
         probes = expand(operator, x[:1] if not any(True for _ in operator.data) else x)
     except OperatorError as error:
@@ -105,7 +107,8 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
             for weight in request.weights.values():
                 if not torch.isfinite(weight).all():
                     raise ConstraintError(
-                        f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at some points "
+                        f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at "
+                        "some points "
                         "(a division by zero?); move those points or change the coefficient"
                     )
     return Constraint(name, operator, x, values, side)
@@ -116,7 +119,9 @@ def as_points(points: object, width: int, name: str) -> Tensor:
     try:
         x = points if isinstance(points, Tensor) else torch.as_tensor(points, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ConstraintError(f"constraint {name!r}: the points cannot be read as an array of numbers ({error})") from None
+        raise ConstraintError(
+            f"constraint {name!r}: the points cannot be read as an array of numbers ({error})"
+        ) from None
     if x.is_complex():
         raise ConstraintError(f"constraint {name!r}: the points are complex; expected real coordinates")
     if not x.is_floating_point():
@@ -129,13 +134,16 @@ def as_points(points: object, width: int, name: str) -> Tensor:
         x = x[None, :]
     if x.dim() != 2 or x.shape[1] != width:
         raise ConstraintError(
-            f"constraint {name!r}: points of shape {tuple(x.shape)} given; expected (number of points, {width}), one column per coordinate"
+            f"constraint {name!r}: points of shape {tuple(x.shape)} given; expected (number of points, "
+            f"{width}), one column per coordinate"
         )
     if x.shape[0] == 0:
         raise ConstraintError(f"constraint {name!r}: no points given; a constraint needs at least one")
     if not torch.isfinite(x).all():
         rows = int((~torch.isfinite(x)).any(dim=1).sum())
-        raise ConstraintError(f"constraint {name!r}: {rows} of {x.shape[0]} points are NaN or infinite; remove or repair them")
+        raise ConstraintError(
+            f"constraint {name!r}: {rows} of {x.shape[0]} points are NaN or infinite; remove or repair them"
+        )
     return x.detach()
 
 
@@ -153,7 +161,8 @@ def shaped(values: Tensor, count: int, rows: int, name: str) -> Tensor:
         return values[:, None]
     if values.shape == (count,) and rows > 1 and count != rows:
         raise ConstraintError(
-            f"constraint {name!r}: one value per point given for an operator with {rows} rows; expected ({count}, {rows})"
+            f"constraint {name!r}: one value per point given for an operator with {rows} rows; expected "
+            f"({count}, {rows})"
         )
     if values.shape == (1, rows) or (values.shape == (rows,) and count != rows):
         return values.reshape(1, rows).expand(count, rows)

@@ -57,7 +57,9 @@ class Space:
         if not isinstance(asked, Operator | Recipe):
             raise OperatorError(f"expected LaTeX or an operator, got a {type(asked).__name__}")
         if coefficients:
-            raise OperatorError(f"the coefficients {sorted(coefficients)} go with a LaTeX string, not with a ready operator")
+            raise OperatorError(
+                f"the coefficients {sorted(coefficients)} go with a LaTeX string, not with a ready operator"
+            )
         return asked.bind(self.frame)
 
     def constraint(
@@ -84,9 +86,13 @@ class Space:
         if not any(operator.rows):
             raise ConstraintError(f"constraint {label!r}: the operator is zero, so it says nothing about the field")
         if sides is not None and equals is not None:
-            raise ConstraintError(f"constraint {label!r}: the equation has a right-hand side already; leave out `equals`")
+            raise ConstraintError(
+                f"constraint {label!r}: the equation has a right-hand side already; leave out `equals`"
+            )
         if sides is None and equals is None:
-            raise ConstraintError(f"constraint {label!r}: say what the operator equals, with `= ...` in the LaTeX or `equals=`")
+            raise ConstraintError(
+                f"constraint {label!r}: say what the operator equals, with `= ...` in the LaTeX or `equals=`"
+            )
         side = RightHandSide(sides if sides is not None else _as_source(equals), self.frame, data)
         return make_constraint(label, operator, self._default_point(operator, label) if at is None else at, side)
 

@@ -13,7 +13,8 @@ Evaluation walks the expression tree; no code is generated from strings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
 
 import sympy as sp
 import torch
@@ -49,14 +50,14 @@ class RowFunction(sp.Function):
         )
 
 
-@lru_cache(maxsize=None)
+@cache
 def data_function(name: str, orders: tuple[int, ...]) -> type[sp.Function]:
     """The SymPy function for the derivative `orders` of the callable called `name`."""
     label = name + "".join(f"_{order}" for order in orders)
     return type(label, (DataFunction,), {"data": name, "orders": orders, "nargs": len(orders)})
 
 
-@lru_cache(maxsize=None)
+@cache
 def row_function(name: str, width: int) -> type[sp.Function]:
     """The SymPy function for the per-point tensor called `name`."""
     return type(f"{name}_row", (RowFunction,), {"data": name, "nargs": width})
@@ -76,7 +77,9 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
             return sp.sympify(value.item()), None
         values = value.reshape(value.shape[0]) if value.dim() == 2 and value.shape[1] == 1 else value
         if values.dim() != 1:
-            raise OperatorError(f"the coefficient {name!r} has shape {tuple(value.shape)}; expected one value per point")
+            raise OperatorError(
+                f"the coefficient {name!r} has shape {tuple(value.shape)}; expected one value per point"
+            )
         return row_function(name, len(coordinates))(*coordinates), values
     if isinstance(value, sp.Expr):
         stray = value.free_symbols - set(coordinates)
@@ -90,7 +93,8 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise OperatorError(
-            f"the coefficient {name!r} is a {type(value).__name__}; expected a number, a tensor, a callable or a SymPy expression"
+            f"the coefficient {name!r} is a {type(value).__name__}; expected a number, a tensor, a callable "
+            "or a SymPy expression"
         ) from None
     if not torch.isfinite(torch.tensor(number)):
         raise OperatorError(f"the coefficient {name!r} is {number}; expected a finite number")
@@ -117,6 +121,14 @@ UNARY: dict[type[sp.Function], Callable[[Tensor], Tensor]] = {
     sp.csc: lambda x: 1 / torch.sin(x),
 }
 
+FOLDED: dict[type[sp.Expr], Callable[[Tensor, Tensor], Tensor]] = {
+    sp.Add: torch.add,
+    sp.Mul: torch.mul,
+    sp.Max: torch.maximum,
+    sp.Min: torch.minimum,
+    sp.atan2: torch.atan2,
+}
+
 
 def evaluate(
     expression: sp.Expr, values: Mapping[sp.Symbol, Tensor], data: Mapping[str, Datum], like: Tensor
@@ -125,50 +137,62 @@ def evaluate(
 
     `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis.
     """
+    return _Walk(expression, values, data, like).value(expression)
 
-    def walk(node: sp.Expr) -> Tensor:
+
+@dataclass(frozen=True)
+class _Walk:
+    """One evaluation: what the symbols stand for, and a visit to every node of the expression."""
+
+    expression: sp.Expr
+    values: Mapping[sp.Symbol, Tensor]
+    data: Mapping[str, Datum]
+    like: Tensor
+
+    def value(self, node: sp.Expr) -> Tensor:
         if node.is_Number or node.is_NumberSymbol:
-            return like.new_tensor(float(node))
+            return self.like.new_tensor(float(node))
         if node.is_Symbol:
-            if node in values:
-                return values[node]
-            datum = data.get(node.name)
-            if isinstance(datum, Tensor):
-                return datum.reshape(()).to(like)
-            raise OperatorError(f"no value is known for {node.name!r} in the coefficient {expression}")
-        if node.is_Add:
-            return _fold(torch.add, [walk(a) for a in node.args])
-        if node.is_Mul:
-            return _fold(torch.mul, [walk(a) for a in node.args])
-        if node.is_Pow:
-            base, exponent = node.args
-            if exponent.is_Integer:
-                return walk(base) ** int(exponent)
-            if base == sp.E:
-                return torch.exp(walk(exponent))
-            return walk(base) ** walk(exponent)
+            return self._symbol(node)
         if isinstance(node, DataFunction):
-            return _call(node, [walk(a) for a in node.args])
+            return self._call(node)
         if isinstance(node, RowFunction):
-            return _row(node)
+            return self._row(node)
+        if node.is_Pow:
+            return self._power(*node.args)
+        parts = [self.value(argument) for argument in node.args]
+        if node.func in FOLDED:
+            return _fold(FOLDED[node.func], parts)
         if node.func in UNARY:
-            return UNARY[node.func](walk(node.args[0]))
-        if node.func in (sp.Max, sp.Min):
-            return _fold(torch.maximum if node.func is sp.Max else torch.minimum, [walk(a) for a in node.args])
-        if node.func is sp.atan2:
-            return torch.atan2(walk(node.args[0]), walk(node.args[1]))
-        raise OperatorError(f"the function {node.func} in the coefficient {expression} is not supported")
+            return UNARY[node.func](parts[0])
+        raise OperatorError(f"the function {node.func} in the coefficient {self.expression} is not supported")
 
-    def _call(node: DataFunction, arguments: list[Tensor]) -> Tensor:
-        function = data[node.data]
-        columns = torch.broadcast_tensors(*arguments)
+    def _symbol(self, node: sp.Symbol) -> Tensor:
+        if node in self.values:
+            return self.values[node]
+        datum = self.data.get(node.name)
+        if isinstance(datum, Tensor):
+            return datum.reshape(()).to(self.like)
+        raise OperatorError(f"no value is known for {node.name!r} in the coefficient {self.expression}")
+
+    def _power(self, base: sp.Expr, exponent: sp.Expr) -> Tensor:
+        if exponent.is_Integer:
+            return self.value(base) ** int(exponent)
+        if base == sp.E:
+            return torch.exp(self.value(exponent))
+        return self.value(base) ** self.value(exponent)
+
+    def _call(self, node: DataFunction) -> Tensor:
+        function = self.data[node.data]
+        assert callable(function)
+        columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
         points = torch.stack(columns, dim=-1)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
         result = derivative(lambda x: _column(function(x), node.data, x), flat, node.orders)
-        return result.reshape(points.shape[:-1]).to(like)
+        return result.reshape(points.shape[:-1]).to(self.like)
 
-    def _row(node: RowFunction) -> Tensor:
-        datum = data[node.data]
+    def _row(self, node: RowFunction) -> Tensor:
+        datum, like = self.data[node.data], self.like
         if not all(a.is_Symbol and not a.name.startswith("_") for a in node.args):
             raise OperatorError(
                 f"the coefficient {node.data!r} is known only at the points, so it cannot be used inside an integral "
@@ -177,11 +201,10 @@ def evaluate(
         assert isinstance(datum, Tensor)
         if datum.shape[0] != like.shape[0]:
             raise OperatorError(
-                f"the coefficient {node.data!r} has {datum.shape[0]} values for {like.shape[0]} points; one per point is needed"
+                f"the coefficient {node.data!r} has {datum.shape[0]} values for {like.shape[0]} points; "
+                "one per point is needed"
             )
         return datum.to(like).reshape((-1,) + (1,) * (like.dim() - 1))
-
-    return walk(expression)
 
 
 def _fold(operation: Callable[[Tensor, Tensor], Tensor], parts: list[Tensor]) -> Tensor:

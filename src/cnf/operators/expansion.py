@@ -21,7 +21,7 @@ from cnf.operators.frame import symbol
 from cnf.operators.operator import Operator, Term
 from cnf.operators.place import Place
 
-NODES = {1: 64, 2: 40}  # Gauss-Legendre nodes per integration variable, by number of variables
+NODES = {1: 64, 2: 56}  # Gauss-Legendre nodes per integration variable, by number of variables (40 lose digits)
 NODES_MANY = 20
 
 
@@ -97,7 +97,9 @@ def _nodes(place: Place, operator: Operator, points: Tensor) -> tuple[dict, Tens
 def _moved(place: Place, operator: Operator, points: Tensor, values: dict, nodes: int) -> Tensor:
     frame = operator._needs_frame()
     like = points[:, :1].expand(-1, nodes)
-    columns = [evaluate(place.at(name), values, dict(operator.data), like).expand(like.shape) for name in frame.coordinates]
+    columns = [
+        evaluate(place.at(name), values, dict(operator.data), like).expand(like.shape) for name in frame.coordinates
+    ]
     return torch.stack(columns, dim=-1).reshape(-1, len(frame.coordinates))  # (P * Q, D)
 
 

@@ -1,7 +1,8 @@
 """Arithmetic on coefficient expressions that no string can make hang or explode.
 
-SymPy evaluates eagerly: 9^(9^9) would be worked out digit by digit and (1 + x + y)^500 expanded term by term. The reader
-does all powers and function calls through this file, which bounds them first. Everything here raises `OperatorError`;
+SymPy evaluates eagerly: 9^(9^9) would be worked out digit by digit and (1 + x + y)^500 expanded term by term. The
+reader does all powers and function calls through this file, which bounds them first. Everything here raises
+`OperatorError`;
 the reader adds the place in the string.
 """
 
@@ -99,7 +100,8 @@ def applied(name: str, arguments: Sequence[sp.Expr]) -> sp.Expr:
     """The named function of its arguments."""
     least, most = ARGUMENTS.get(name, (1, 1))
     if not least <= len(arguments) <= most:
-        raise OperatorError(f"\\{name} takes {least if least == most else f'{least} to {most}'} argument(s), not {len(arguments)}")
+        need = f"{least} to {most} arguments" if least < most else "one argument" if most == 1 else f"{most} arguments"
+        raise OperatorError(f"\\{name} takes {need}, not {len(arguments)}")
     return checked(FUNCTIONS[name](*arguments))
 
 
@@ -137,9 +139,10 @@ def monomials(expression: sp.Expr) -> int:
     elif expression.is_Pow:
         count = _power_monomials(*expression.args)
     else:
-        inner = [monomials(a) for a in expression.args]
-        # Logarithms are split into one term per factor.
-        count = max(inner) if inner and expression.func is not sp.log else max(1, len(sp.Mul.make_args(expression.args[0]))) if inner else 1
+        for argument in expression.args:
+            monomials(argument)
+        # A logarithm is split into one term per factor.
+        count = len(sp.Mul.make_args(expression.args[0])) if expression.func is sp.log else 1
     if count > MAX_MONOMIALS:
         raise OperatorError(f"multiplied out, a coefficient has more than {MAX_MONOMIALS} terms")
     return count

@@ -52,7 +52,8 @@ def _path(function: Callable[[Tensor], Tensor], x: Tensor, path: list[int]) -> d
         lower = nest(level - 1)
 
         def pushed(y: Tensor) -> tuple[Tensor, ...]:
-            values, tangents = jvp(lower, (y,), (_unit(y, path[level - 1]),))
+            pushed_along = jvp(lower, (y,), (_unit(y, path[level - 1]),))
+            values, tangents = pushed_along[0], pushed_along[1]
             return (*values, tangents[-1])
 
         return pushed

@@ -51,7 +51,8 @@ class Frame:
         """Column of channel `name` in the field's values."""
         if name not in self.channels:
             raise OperatorError(
-                f"there is no channel {name!r}; the field has {', '.join(self.channels)}." + nearest(name, self.channels)
+                f"there is no channel {name!r}; the field has {', '.join(self.channels)}."
+                + nearest(name, self.channels)
             )
         return self.channels.index(name)
 

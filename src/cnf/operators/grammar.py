@@ -1,8 +1,8 @@
 """Tokens -> tree: the second stage of reading, an LALR grammar for `lark`.
 
-The grammar knows only structure: rows, sums, products as flat lists of factors, scripts and brackets. What a factor does to
-those on its right (multiply, differentiate, integrate, call) needs to know what the names mean and is settled in
-`semantics`.
+The grammar knows only structure: rows, sums, products as flat lists of factors, scripts and brackets. What a factor
+does to those on its right (multiply, differentiate, integrate, call) needs to know what the names mean and is settled
+in `semantics`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def parse(source: str, words: Collection[str] = (), coordinates: Collection[str]
     if not tokens:
         raise LatexError("the string is empty; expected an operator such as u or \\partial_x u", source, 0)
     try:
-        return _parser().parse(tokens)  # type: ignore[arg-type]
+        return _parser().parse(tokens)
     except UnexpectedToken as error:
         raise _explained(error, source) from None
     except LarkError:
@@ -83,7 +83,11 @@ def parse(source: str, words: Collection[str] = (), coordinates: Collection[str]
 def _explained(error: UnexpectedToken, source: str) -> LatexError:
     token = error.token
     wants_term = "NUMBER" in error.expected
-    expected = "expected a term here, such as u, 2 or \\partial_x u" if wants_term else "expected +, -, a factor or the end"
+    expected = "expected +, -, a factor or the end"
+    if wants_term:
+        expected = r"expected a term here, such as u, 2 or \partial_x u"
+    elif error.expected == {"UNDER"}:
+        expected = "expected the point behind the bar, as in |_{x=0}"
     if token.type == "$END":
         return LatexError(f"the string ends too early; {expected}", source, len(source.rstrip()))
     if token.type in ("UNDER", "CARET", "PRIME", "BAR") and wants_term:

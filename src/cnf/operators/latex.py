@@ -24,7 +24,7 @@ from cnf.operators.frame import Frame
 from cnf.operators.grammar import parse
 from cnf.operators.names import Names
 from cnf.operators.notation import start
-from cnf.operators.operator import Operator, Term
+from cnf.operators.operator import Operator
 from cnf.operators.semantics import Reader
 from cnf.operators.values import Affine, Value, added, described, negated
 
@@ -45,7 +45,8 @@ def read_operator(
         for row in tree.children:
             sides = row.children
             if len(sides) > 1:
-                raise reader.error("this is an equation; an operator has no '=', so use space.constraint for it", _equals(reader, sides))
+                message = "this is an equation; an operator has no '=', so use space.constraint for it"
+                raise reader.error(message, _equals(reader, sides))
             value = reader.value(reader.sum(sides[0]))
             rows += [_linear(reader, value, part) for part in value.rows]
         return _operator(reader, rows, frame)
@@ -62,8 +63,8 @@ def read_equation(
 ) -> Equation:
     """(operator, right-hand side, its data): all that has the field is in the operator, all else on the right.
 
-    The right-hand side has one expression per row; it is None if there is no "=". The data are the tensors and callables
-    named in it.
+    The right-hand side has one expression per row; it is None if there is no "=". The data are the tensors and
+    callables named in it.
     """
 
     def read(reader: Reader, tree: Tree) -> Equation:
@@ -75,8 +76,8 @@ def read_equation(
             if not is_equation:
                 raise reader.error("this row has no '=', but others have; write = 0 if that is meant", start(row))
             rows += _balanced(reader, row).rows
-        right = tuple(supported(-row.constant) for row in rows)
-        operator = _operator(reader, [Affine(row.terms) for row in rows], frame)
+        right = tuple(_supported(reader, -row.constant, row.at) for row in rows)
+        operator = _operator(reader, [Affine(row.terms, sp.S.Zero, row.at) for row in rows], frame)
         return operator, right, _data_in(right, reader.names.data)
 
     frame = _frame_of(frame)
@@ -97,7 +98,8 @@ def _read(
     try:
         tree = parse(source, names.words, frame.coordinates)
         result = read(reader, tree)
-        names.refuse_unused([str(t) for t in tree.scan_values(lambda v: isinstance(v, Token) and v.type in ("NAME", "BOLD"))])
+        written = tree.scan_values(lambda v: isinstance(v, Token) and v.type in ("NAME", "BOLD"))
+        names.refuse_unused([str(name) for name in written])
     except LatexError:
         raise
     except OperatorError as error:
@@ -121,9 +123,11 @@ def _linear(reader: Reader, value: Value, row: Affine) -> Affine:
     """The row itself, if it has the field and nothing besides; a plain 0 is the zero operator."""
     constant = _expanded(reader, row)
     if constant != 0 and not row.terms:
-        raise reader.error(f"there is no field in this; expected one of {', '.join(reader.names.frame.channels)} somewhere", value.at)
+        channels = ", ".join(reader.names.frame.channels)
+        raise reader.error(f"there is no field in this; expected one of {channels} somewhere", value.at)
     if constant != 0:
-        raise reader.error("this part has no field in it, so the whole is not linear; as an equation write ... = value", row.at)
+        message = "this part has no field in it, so the whole is not linear; move it to the right of an equation"
+        raise reader.error(message, row.at)
     return row
 
 
@@ -155,17 +159,21 @@ def _balanced(reader: Reader, row: Tree) -> Value:
 
 def _operator(reader: Reader, rows: Sequence[Affine], frame: Frame) -> Operator:
     """The normal form; multiplying out is bounded before it is done."""
-    terms: list[Term] = [term for row in rows for term in row.terms]
-    with reader.located(0):
-        total = sum(monomials(supported(term.coefficient)) for term in terms)
-        if total > 10 * MAX_MONOMIALS:
-            raise OperatorError(f"multiplied out, the operator has {total} terms; at most {10 * MAX_MONOMIALS} can be used")
-        for term in terms:
-            for limit in (e for i in term.place.integrals for e in (i.lower, i.upper)):
-                supported(limit)
-            for _, expression in term.place.substitution:
-                supported(expression)
-        return Operator.of([row.terms for row in rows], frame, reader.names.data)
+    total = 0
+    for row in rows:
+        with reader.located(row.at):
+            total += sum(monomials(supported(term.coefficient)) for term in row.terms)
+            if total > 10 * MAX_MONOMIALS:
+                raise OperatorError(f"multiplied out, the operator has more than {10 * MAX_MONOMIALS} terms")
+            for term in row.terms:
+                for expression in term.place.expressions:
+                    supported(expression)
+    return Operator.of([row.terms for row in rows], frame, reader.names.data)
+
+
+def _supported(reader: Reader, expression: sp.Expr, at: int) -> sp.Expr:
+    with reader.located(at):
+        return supported(expression)
 
 
 def _data_in(expressions: Sequence[sp.Expr], data: Mapping[str, Datum]) -> dict[str, Datum]:

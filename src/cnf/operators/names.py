@@ -75,14 +75,15 @@ class Names:
             return scalar(self.direction(base)[index], at)
         if name in CONSTANTS:
             return scalar(CONSTANTS[name], at)
-        raise OperatorError(self.unknown(name))
+        raise OperatorError(self.unknown(name, name))
 
     def field(self, channels: Sequence[str], shape: tuple[int, ...], at: int) -> Value:
         return Value(tuple(Affine((Term(c),), sp.S.Zero, at) for c in channels), shape, at, "field")
 
     def _coefficient(self, name: str, at: int) -> Value:
         given = self.given[name]
-        if isinstance(given, list | tuple | sp.MatrixBase) or (isinstance(given, Tensor) and given.dim() == 2 and given.shape[1] > 1):
+        is_list = isinstance(given, list | tuple | sp.MatrixBase)
+        if is_list or (isinstance(given, Tensor) and given.dim() == 2 and given.shape[1] > 1):
             raise OperatorError(f"{name!r} is a vector; write \\mathbf{{{name}}} for it, or {name}_x for a component")
         expression = self._converted(name, given)
         self.used.add(name)
@@ -106,17 +107,19 @@ class Names:
         channels = self._channels_of(name)
         if channels and name in self.given:
             raise OperatorError(
-                f"\\mathbf{{{name}}} is ambiguous: it is the coefficient {name!r} and the channels {', '.join(channels)}; rename one"
+                f"\\mathbf{{{name}}} is ambiguous: it is the coefficient {name!r} and the channels "
+                f"{', '.join(channels)}; rename one"
             )
         if channels:
             return self.field(channels, (len(channels),), at)
         if name in self.given:
             return vector(self.direction(name), at)
         if name in self.frame.channels:
-            following = self.frame.channels[self.frame.channel(name) :][: len(self.frame.spatial)]
-            if len(following) < len(self.frame.spatial):
+            need = len(self.frame.spatial)
+            following = self.frame.channels[self.frame.channel(name) :][:need]
+            if len(following) < need:
                 raise OperatorError(
-                    f"\\mathbf{{{name}}} would be {len(self.frame.spatial)} channels from {name!r} on, but there are only "
+                    f"\\mathbf{{{name}}} would be {need} channels from {name!r} on, but there are only "
                     f"{', '.join(following)}; say which channels it has, such as vectors={{'{name}': ['u', 'v']}}"
                 )
             return self.field(following, (len(following),), at)
@@ -129,7 +132,7 @@ class Names:
         spatial = tuple(f"{name}_{c}" for c in self.frame.spatial)
         if spatial and set(spatial) <= set(self.frame.channels):
             return spatial
-        numbered = []
+        numbered: list[str] = []
         while f"{name}_{len(numbered) + 1}" in self.frame.channels:
             numbered.append(f"{name}_{len(numbered) + 1}")
         return tuple(numbered)
@@ -145,12 +148,13 @@ class Names:
         entries = self._entries(name, given)
         if len(entries) != len(self.frame.spatial):
             raise OperatorError(
-                f"the vector {name!r} has {len(entries)} components; expected {len(self.frame.spatial)}, one for each of "
-                f"{', '.join(self.frame.spatial)}"
+                f"the vector {name!r} has {len(entries)} components; expected {len(self.frame.spatial)}, one for each "
+                f"of {', '.join(self.frame.spatial)}"
             )
         for coordinate in self.frame.spatial:
-            if f"{name}_{coordinate}" in self.given:
-                raise OperatorError(f"{name}_{coordinate} is a coefficient and a component of the vector {name!r}; rename one")
+            full = f"{name}_{coordinate}"
+            if full in self.given:
+                raise OperatorError(f"{full} is a coefficient and a component of the vector {name!r}; rename one")
         return tuple(self._converted(f"{name}_{c}", e) for c, e in zip(self.frame.spatial, entries, strict=True))
 
     def _entries(self, name: str, given: object) -> Sequence[object]:
@@ -184,20 +188,26 @@ class Names:
 
     def _is_vector(self, given: object) -> bool:
         # A one-dimensional tensor may be a vector or one value per point; a callable may return either.
-        return isinstance(given, list | tuple | sp.MatrixBase | Tensor) or (callable(given) and not isinstance(given, sp.Basic))
+        is_function = callable(given) and not isinstance(given, sp.Basic)
+        return isinstance(given, list | tuple | sp.MatrixBase | Tensor) or is_function
 
     # -- errors -----------------------------------------------------------------------------------------------
 
-    def unknown(self, name: str) -> str:
-        valid = [*self.frame.coordinates, *self.frame.channels, *self.given, *CONSTANTS]
+    def unknown(self, name: str, run: str) -> str:
+        """What to say about an unknown name that stands at the start of the run of letters `run`."""
+        valid = [*self.frame.coordinates, *self.frame.channels, *self.given]
         shown = f"\\{name}" if name in GREEK else name
         keyword = f"{name}_" if name == "lambda" else name
-        advice = f" If it is a coefficient, give it as a keyword: {keyword}=..." if NAME.match(name) else ""
-        if name in FUNCTIONS:
-            advice = f" Write \\{name} for the function."
+        advice = nearest(name, valid)
+        if run in FUNCTIONS or run in GREEK or run in CONSTANTS:
+            advice += f" Write \\{run}." if run != name else ""
+        elif run != name:
+            advice += nearest(run, [v for v in valid if len(v) > 1])
+        if NAME.match(name):
+            advice += f" If it is a coefficient, give it as a keyword: {keyword}=..."
         return (
-            f"the symbol {shown!r} is not known; the space has the coordinates {', '.join(self.frame.coordinates)} and the "
-            f"channels {', '.join(self.frame.channels)}.{nearest(name, valid)}{advice}"
+            f"the symbol {shown} is not known; the space has the coordinates {', '.join(self.frame.coordinates)} and "
+            f"the channels {', '.join(self.frame.channels)}.{advice}"
         )
 
     def refuse_unused(self, written: Sequence[str]) -> None:
@@ -212,7 +222,7 @@ def _normalised(coefficients: Mapping[str, object], frame: Frame) -> dict[str, o
     for keyword, value in coefficients.items():
         name = keyword.rstrip("_") if isinstance(keyword, str) else keyword
         if not isinstance(name, str) or not NAME.match(name):
-            raise OperatorError(f"{keyword!r} cannot be the name of a coefficient; use letters, digits and one underscore")
+            raise OperatorError(f"{keyword!r} cannot name a coefficient; use letters, digits and one underscore")
         if name in frame.coordinates:
             raise OperatorError(f"the coefficient {name!r} has the name of a coordinate; rename it")
         is_vector = isinstance(value, list | tuple | np.ndarray | Tensor | sp.MatrixBase) or callable(value)

@@ -1,21 +1,19 @@
 """Patterns of notation, found in the tree before anything is evaluated.
 
-Which letters stand in a subscript, whether a fraction is a derivative, which differential closes an integral: all of these
-depend on how things are written, not on what they are worth.
+Which letters stand in a subscript, whether a fraction is a derivative, which differential closes an integral: all of
+these depend on how things are written, not on what they are worth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from lark import Token, Tree
 
 from cnf.errors import LatexError
 
 Node = Token | Tree
-Found = TypeVar("Found")
 
 
 def start(node: Node) -> int:
@@ -30,7 +28,7 @@ def head(node: Node) -> Node:
 
 
 def scripts(node: Node) -> list[Tree]:
-    return node.children[1:] if isinstance(node, Tree) and node.data == "factor" else []  # type: ignore[return-value]
+    return node.children[1:] if isinstance(node, Tree) and node.data == "factor" else []
 
 
 def is_token(node: Node, *kinds: str) -> bool:
@@ -52,7 +50,7 @@ def is_round(node: Node) -> bool:
 def entries(node: Node) -> list[Tree]:
     """The comma separated parts of a bracket or a brace group."""
     inner = [c for c in node.children if isinstance(c, Tree) and c.data == "list"] if isinstance(node, Tree) else []
-    return list(inner[0].children) if inner else []  # type: ignore[arg-type]
+    return list(inner[0].children) if inner else []
 
 
 def single_product(node: Node) -> list[Node] | None:
@@ -126,13 +124,15 @@ def letters(argument: Node, source: str) -> list[Letter]:
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative written as a fraction: what it is with respect to, and the factors it acts on (none: still waits)."""
+    """A derivative written as a fraction: with respect to what, and the factors it acts on (none: it still waits)."""
 
     wrt: tuple[Letter, ...]
     operand: tuple[Node, ...]
 
 
-def derivative(numerator: Node, denominator: Node, is_variable: Callable[[str], bool], source: str) -> Derivative | None:
+def derivative(
+    numerator: Node, denominator: Node, is_variable: Callable[[str], bool], source: str
+) -> Derivative | None:
     """The derivative that a fraction stands for, or None for a quotient."""
     above, below = single_product(numerator), single_product(denominator)
     if not above or not below or not _is_differential_sign(below[0]):
@@ -142,7 +142,8 @@ def derivative(numerator: Node, denominator: Node, is_variable: Callable[[str], 
     if upright_d and (wrt is None or not all(is_variable(w.name) for w in wrt) or not _is_differential_sign(above[0])):
         return None
     if wrt is None:
-        raise LatexError(r"expected \partial and a coordinate for each derivative, as in \partial x^2 \partial y", source, start(below[0]))
+        message = r"expected \partial and a coordinate for each derivative, as in \partial x^2 \partial y"
+        raise LatexError(message, source, start(below[0]))
     if not _is_differential_sign(above[0]):
         raise LatexError(r"expected \partial at the start of the numerator", source, start(above[0]))
     order = _order(above[0], source)
@@ -178,7 +179,9 @@ def _below(factors: Sequence[Node]) -> list[Letter] | None:
     return found if len(factors) % 2 == 0 else None
 
 
-def closing_differential(factors: Sequence[Node], begin: int, is_differential: Callable[[Node, Node], bool]) -> int | None:
+def closing_differential(
+    factors: Sequence[Node], begin: int, is_differential: Callable[[Node, Node], bool]
+) -> int | None:
     """Index of the d of the differential that closes the integral sign at begin - 1; inner integrals close first."""
     depth, index = 0, begin
     while index < len(factors):

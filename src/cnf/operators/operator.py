@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import sympy as sp
 import torch
@@ -60,10 +61,10 @@ class Term:
     def differentiated(self, coordinate: str) -> list[Term]:
         """d/dx of the whole term: product rule, chain rule through the place, Leibniz rule for limits."""
         x = symbol(coordinate)
-        terms = [self.replaced(coefficient=self.coefficient.diff(x))]
+        terms = [self.replaced(coefficient=_derivative(self.coefficient, x))]
         touched = {name for name, _ in self.place.substitution} | {coordinate}
         for name in sorted(touched):
-            inner = self.place.at(name).diff(x)
+            inner = _derivative(self.place.at(name), x)
             if inner != 0:
                 terms.append(self.raised(name).replaced(coefficient=self.coefficient * inner))
         for k, integral in enumerate(self.place.integrals):
@@ -71,7 +72,7 @@ class Term:
             for limit, sign in ((integral.upper, 1), (integral.lower, -1)):
                 if limit.diff(x) != 0:
                     fix = {integral.variable: limit}
-                    place = Place(self.place.substitution, rest).map(lambda e, fix=fix: replace(e, fix))
+                    place = Place(self.place.substitution, rest).map(partial(replace, substitution=fix))
                     factor = sign * limit.diff(x) * replace(self.coefficient, fix)
                     terms.append(self.replaced(coefficient=factor, place=place))
         return terms
@@ -82,19 +83,26 @@ class Term:
         return self.replaced(coefficient=factor * coefficient, place=place)
 
 
+def _derivative(expression: sp.Expr, x: sp.Symbol) -> sp.Expr:
+    """d expression / dx, without SymPy's machinery for the cases that come up in every term."""
+    if expression == x:
+        return sp.S.One
+    return expression.diff(x) if x in expression.free_symbols else sp.S.Zero
+
+
 Row = tuple[Term, ...]
 
 
 def merge(terms: Iterable[Term]) -> Row:
     """Sum terms with the same key, drop zeros, sort: the normal form of a row."""
-    sums: dict[tuple, sp.Expr] = {}
+    sums: dict[tuple, list[sp.Expr]] = {}
     for term in terms:
-        coefficient, place = canonical(term.coefficient, _identity_dropped(term.place))
-        key = (term.channel, term.derivatives, place)
-        sums[key] = sums.get(key, sp.S.Zero) + coefficient
+        if term.coefficient != 0:
+            coefficient, place = canonical(term.coefficient, _identity_dropped(term.place))
+            sums.setdefault((term.channel, term.derivatives, place), []).append(coefficient)
     rows = []
-    for (channel, derivatives, place), total in sums.items():
-        coefficient = sp.expand(total)
+    for (channel, derivatives, place), parts in sums.items():
+        coefficient = sp.expand(sp.Add(*parts))
         if coefficient != 0:
             rows.append(Term(channel, coefficient, derivatives, place))
     return tuple(sorted(rows, key=lambda term: term.sort_key))
@@ -114,11 +122,14 @@ class Operator:
     data: tuple[tuple[str, Datum], ...] = ()
 
     @staticmethod
-    def of(rows: Iterable[Iterable[Term]], frame: Frame | None = None, data: Mapping[str, Datum] | None = None) -> Operator:
+    def of(
+        rows: Iterable[Iterable[Term]], frame: Frame | None = None, data: Mapping[str, Datum] | None = None
+    ) -> Operator:
         """Build from any terms, brought into normal form."""
         merged = tuple(merge(row) for row in rows)
-        used = {f.func.data for row in merged for t in row for f in t.coefficient.atoms(sp.Function) if hasattr(f.func, "data")}
-        used |= {s.name for row in merged for t in row for s in t.coefficient.free_symbols | t.place.free_symbols}
+        seen = [e for row in merged for t in row for e in (t.coefficient, *t.place.expressions)]
+        used = {f.func.data for e in seen for f in e.atoms(sp.Function) if hasattr(f.func, "data")}
+        used |= {s.name for e in seen for s in e.free_symbols}
         kept = tuple(sorted((k, v) for k, v in (data or {}).items() if k in used)) if data else ()
         return Operator(merged, frame, kept)
 
@@ -230,11 +241,12 @@ class Operator:
             rows = [_composed(a_row, dict.fromkeys([None], b_row), frame) for b_row in b.rows for a_row in self.rows]
             return Operator.of(rows, frame, data)
         outer = self._needs_frame()
-        if len(b.rows) == 1 and len(outer.channels) == 1 or len(b.rows) == len(outer.channels):
+        if (len(b.rows) == 1 and len(outer.channels) == 1) or len(b.rows) == len(outer.channels):
             by_channel: dict[str | None, Row] = dict(zip(outer.channels, b.rows, strict=True))
         else:
             raise OperatorError(
-                f"cannot compose: the outer operator acts on {len(outer.channels)} channels, the inner one has {len(b.rows)} rows"
+                f"cannot compose: the outer operator acts on {len(outer.channels)} channels, the inner one "
+                f"has {len(b.rows)} rows"
             )
         rows = [_composed(a_row, by_channel, outer) for a_row in self.rows]
         return Operator.of(rows, outer, data)
@@ -304,8 +316,10 @@ def _composed(outer: Row, inner: Mapping[str | None, Row], frame: Frame | None) 
         for coordinate, order in term.derivatives:
             for _ in range(order):
                 reached = [d for t in reached for d in t.differentiated(coordinate)]
-        names = frame.coordinates if frame else tuple(
-            sorted({n for t in [term, *reached] for n, _ in t.place.substitution})
+        names = (
+            frame.coordinates
+            if frame
+            else tuple(sorted({n for t in [term, *reached] for n, _ in t.place.substitution}))
         )
         terms += [t.moved(term.place, term.coefficient, names) for t in reached]
     return terms

@@ -48,10 +48,13 @@ class Place:
         )
 
     @property
+    def expressions(self) -> list[sp.Expr]:
+        return [e for _, e in self.substitution] + [e for i in self.integrals for e in (i.lower, i.upper)]
+
+    @property
     def free_symbols(self) -> set[sp.Symbol]:
         """Every symbol in the substituted expressions and in the limits."""
-        parts = [e for _, e in self.substitution] + [e for i in self.integrals for e in (i.lower, i.upper)]
-        return set().union(*(e.free_symbols for e in parts))
+        return set().union(*(e.free_symbols for e in self.expressions))
 
     @property
     def sort_key(self) -> tuple:

@@ -14,10 +14,11 @@ from cnf.operators.frame import Frame
 if TYPE_CHECKING:
     from cnf.operators.operator import Row, Term
 
-GREEK = frozenset(
+LETTERS = (
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
-    "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega".split()
+    "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega"
 )
+GREEK = frozenset(LETTERS.split())
 SPARE_NAMES = ("s", "r", "q", "w", "z", "a", "b", "c")
 
 
@@ -48,7 +49,7 @@ class CoefficientPrinter(LatexPrinter):
         text = latex_name(function.data)
         orders = getattr(function, "orders", ())
         steps = "".join(derivative_latex(n, k) for n, k in zip(self.coordinate_names, orders, strict=False) if k)
-        if isinstance(function, DataFunction):  # always called, or a bracket printed behind it would be read as its arguments
+        if isinstance(function, DataFunction):  # always with arguments: a bracket behind it would be read as those
             text += f"({', '.join(self._print(a) for a in function.args)})"
         if steps:
             text = f"\\left({steps}{text}\\right)"
@@ -77,7 +78,9 @@ def row_latex(row: Row, frame: Frame | None) -> str:
 def _term_latex(term: Term, frame: Frame | None) -> str:
     names = _variable_names(term, frame)
     printer = CoefficientPrinter(frame, names)
-    field = "".join(derivative_latex(n, k) for n, k in term.derivatives) + (latex_name(term.channel) if term.channel else "")
+    field = "".join(derivative_latex(n, k) for n, k in term.derivatives) + (
+        latex_name(term.channel) if term.channel else ""
+    )
     coordinates = frame.coordinates if frame else tuple(n for n, _ in term.place.substitution)
     moved = [n for n, e in term.place.substitution if names.get(e, "") != latex_name(n)]
     if moved:

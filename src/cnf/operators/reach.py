@@ -84,13 +84,14 @@ def _bare_argument(reader: Reader, nodes: Sequence[Node], index: int, name: str)
         reader.depth -= 1
         return value, index
     end = index + 1
-    while _is_constant(reader, nodes[end - 1]) and end < len(nodes) and (_is_constant(reader, nodes[end]) or _is_place(reader, nodes[end])):
+    while end < len(nodes) and _is_constant(reader, nodes[end - 1]) and _is_plain(reader, nodes[end]):
         end += 1
     item = reader.product(nodes[index:end])
-    unclear = end < len(nodes) and (_is_constant(reader, nodes[end]) or _is_place(reader, nodes[end]))
-    swallowed = end < len(nodes) and _is_constant(reader, nodes[end - 1]) and _is_field(reader, nodes[end])
-    if unclear or swallowed:
-        raise reader.error(f"what is the argument of \\{name}? Put it in brackets, as in \\{name}(x)", start(nodes[end]))
+    if end < len(nodes):
+        swallowed = _is_constant(reader, nodes[end - 1]) and _is_field(reader, nodes[end])
+        if swallowed or _is_plain(reader, nodes[end]):
+            message = f"what is the argument of \\{name}? Put it in brackets, as in \\{name}(x)"
+            raise reader.error(message, start(nodes[end]))
     return item, end
 
 
@@ -106,7 +107,10 @@ def _is_constant(reader: Reader, node: Node) -> bool:
     return part.name == "pi"
 
 
-def _is_place(reader: Reader, node: Node) -> bool:
+def _is_plain(reader: Reader, node: Node) -> bool:
+    """A constant, a coordinate or an integration variable."""
+    if _is_constant(reader, node):
+        return True
     part = notation.letter(node) if is_token(head(node), "NAME") else None
     return part is not None and (part.name in reader.names.frame.coordinates or part.name in reader.names.bound)
 
@@ -119,10 +123,12 @@ def _is_field(reader: Reader, node: Node) -> bool:
 def _with_scripts(reader: Reader, result: sp.Expr, name: str, node: Node) -> sp.Expr:
     """\\sin^2 and \\log_{10}."""
     for script in scripts(node):
-        value = reader.expression(reader.argument(script.children[-1]), "a script") if script.data in ("sub", "sup") else None
-        if script.data == "sub" and name == "log" and value is not None:
-            result = result / applied("log", [value])
-        elif script.data == "sup" and value is not None and value != -1:
+        value = sp.S.NegativeOne
+        if script.data in ("sub", "sup"):
+            value = reader.expression(reader.argument(script.children[-1]), "a script")
+        if script.data == "sub" and name == "log":
+            result = result * power(applied("log", [value]), sp.S.NegativeOne)
+        elif script.data == "sup" and value != -1:
             result = power(result, value)
         else:
             hint = f"; write \\arc{name} or 1 / \\{name}" if script.data == "sup" else ""
@@ -146,7 +152,8 @@ def _integral(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[list[I
 
     end = notation.closing_differential(nodes, index + 1, is_differential)
     if end is None:
-        raise reader.error(r"the integral has no differential such as dx; a sum under it needs brackets, \int_0^1 (u + v) \, dx", at)
+        advice = r"a sum under it needs brackets, as in \int_0^1 (u + v) \, dx"
+        raise reader.error(f"the integral has no differential such as dx; {advice}", at)
     if end == index + 1:
         raise reader.error("the integral is empty; write what is integrated before the differential", start(nodes[end]))
     value = _integrated(reader, nodes[index + 1 : end], notation.letter(nodes[end + 1]), lower, upper, at)
@@ -207,8 +214,11 @@ def _called(reader: Reader, value: Value, bracket: Node) -> list[Item]:
     if value.kind in ("expression", "callable") and len(parts) == 1 and arguments[0].has_field:
         return [value, scripted(reader, arguments[0], scripts(bracket))]
     if len(parts) != len(names) or (value.kind == "expression" and len(names) == 1):
-        given = f"takes {len(names)} argument(s) ({', '.join(names)}), not {len(parts)}"
-        raise reader.error(f"this {given}; for a product write \\cdot before the bracket", start(bracket))
+        what = reader.source[value.at : start(bracket)].strip()
+        given = f"{what} takes {len(names)} argument(s), ({', '.join(names)}), not {len(parts)}"
+        if len(parts) == len(names):
+            given = f"is this {what} times the bracket, or {what} at another point? Not clear"
+        raise reader.error(f"{given}; for a product write \\cdot before the bracket", start(bracket))
     point = [(n, reader.expression(a, "a point")) for n, a in zip(names, arguments, strict=True)]
     moved = tuple(sorted((n, e) for n, e in point if e != symbol(n)))
     return [scripted(reader, replace(reader.value(value), place=Place(moved), kind=""), scripts(bracket))]
@@ -230,7 +240,7 @@ def _written_out(reader: Reader, value: Value, arguments: Sequence[str], bracket
     """a(x): the coefficient with its coordinates; in another order than the space's they are a point to go to."""
     if value.kind == "number":
         raise reader.error(
-            "this coefficient is a number, not a function of the coordinates; leave the bracket out, or write \\cdot for a product",
+            "this coefficient is a number, not a function; leave the bracket out, or write \\cdot for a product",
             start(bracket),
         )
     names = reader.names.frame.coordinates

@@ -1,8 +1,8 @@
 """Tree -> values: the third stage of reading, where factors act on each other.
 
 A product is read from the right: an operator acts on everything to its right in the product, a scalar multiplies it.
-A dot or cross between two vectors binds more loosely than that, so \\nabla u \\cdot \\mathbf{n} is (\\nabla u) . n, while a dot
-between scalars is a plain product. a / b c is (a / b) c.
+A dot or cross between two vectors binds more loosely than that, so \\nabla u \\cdot \\mathbf{n} is (\\nabla u) . n,
+while a dot between scalars is a plain product. a / b c is (a / b) c.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class Reader:
     """Evaluates the trees of one string; every error it lets out shows the place."""
 
     def __init__(self, source: str, names: Names):
-        self.source, self.names = source, names
-        self.calculus = Calculus(names.frame)
-        self.depth = 0
+        self.source: str = source
+        self.names: Names = names
+        self.calculus: Calculus = Calculus(names.frame)
+        self.depth: int = 0
 
     # -- errors -----------------------------------------------------------------------------------------------
 
@@ -63,7 +64,8 @@ class Reader:
     def error(self, message: str, at: int) -> LatexError:
         if self.names.assumed:
             name = sorted(self.names.assumed)[0]
-            message += f" (\\mathbf{{{name}}} was read as all channels; if it is a coefficient, give it as a keyword: {name}=[...])"
+            hint = f"if it is a coefficient, give it as a keyword: {name}=[...]"
+            message += f" (\\mathbf{{{name}}} was read as all channels; {hint})"
         return LatexError(message, self.source, at)
 
     def nonlinear(self, what: str, at: int) -> LatexError:
@@ -218,7 +220,7 @@ class Reader:
             return multiplied(factor, self.value(right))
 
     def _joined(self, link: str, left: Sequence[Item], right: Item) -> Item:
-        """left . right. Operators in front of a field-free vector reach over the dot: \\partial_t \\mathbf{b} \\cdot \\nabla u."""
+        """left . right; operators before a field-free b reach over: \\partial_t \\mathbf{b} \\cdot \\nabla u."""
         split = max((k + 1 for k, item in enumerate(left) if isinstance(item, Action)), default=0)
         operand = list(left[split:])
         reaches = isinstance(right, Value) and right.has_field and operand

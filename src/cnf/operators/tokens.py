@@ -1,7 +1,7 @@
 """LaTeX source -> tokens: the first stage of reading, one linear scan.
 
-Spacing, sizing (`\\left`, `\\big`) and fonts disappear here; names come out as the names the space knows them by; brackets
-are matched and their depth bounded, so later stages see only balanced text. A script without braces takes one
+Spacing, sizing (`\\left`, `\\big`) and fonts disappear here; names come out as the space knows them; brackets are
+matched and their depth bounded, so later stages see only balanced text. A script without braces takes one
 letter or digit, as in LaTeX; where that would surprise (`u_xx`, `x^10`) it is an error.
 """
 
@@ -20,12 +20,13 @@ MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 
 BOLD_FONT = r"\\(?:mathbf|boldsymbol|bm|pmb|vec|hat|overrightarrow)(?![A-Za-z])\s*"
-WORD = r"\\?[A-Za-z][A-Za-z0-9]*(?:\\?_\{?[A-Za-z0-9]+\}?)?"
+WORD = r"\\?[A-Za-z][A-Za-z0-9]*(?:\\?_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]+))?"
+BRACED = rf"\{{\s*{WORD}\s*\}}"
 PATTERNS = [
     ("space", r"(?:\s|~|\\[,;:!> ]|\\(?:quad|qquad|displaystyle|textstyle|limits|nolimits|thinspace)(?![A-Za-z]))+"),
     ("number", r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
     ("zero", rf"{BOLD_FONT}\{{\s*0\s*\}}"),
-    ("bold", rf"{BOLD_FONT}(?:\{{\s*{BOLD_FONT}(?:\{{\s*{WORD}\s*\}}|{WORD})\s*\}}|\{{\s*{WORD}\s*\}}|\\[A-Za-z]+|[A-Za-z])"),
+    ("bold", rf"{BOLD_FONT}(?:\{{\s*{BOLD_FONT}{BRACED}\s*\}}|{BRACED}|\\[A-Za-z]+|[A-Za-z])"),
     ("upright", rf"\\(?:mathrm|mathit|mathsf|text|textrm|operatorname\*?|rm)(?:\s*\{{\s*{WORD}\s*\}}|\s+[A-Za-z])"),
     ("environment", r"\\(?:begin|end)\s*\{\s*[A-Za-z]+\*?\s*\}"),
     ("digits", r"\\[dtc]?frac\s*[0-9]\s*[0-9]"),
@@ -33,6 +34,7 @@ PATTERNS = [
     ("primes", r"'+|\^\s*\{\s*(?:\\prime\s*)+\}|\^\s*\\prime(?![A-Za-z])"),
     ("newline", r"\\\\"),
     ("brace", r"\\[{}]"),
+    ("norm", r"\\\||\\l?r?Vert(?![A-Za-z])"),
     ("command", r"\\[A-Za-z]+"),
     ("letter", r"[A-Za-z]"),
     ("sign", r"[()\[\]{}|_^+\-*/,;&=]"),
@@ -170,7 +172,9 @@ class _Tokenizer:
         self.add("DIGITS", re.sub(r"[^0-9]", "", text))
 
     def read_sized(self, text: str) -> None:
-        command, bracket = re.fullmatch(r"(\\[A-Za-z]+?)\s*(\\[{}|]|\\[lr]?vert|[()\[\]|.])", text, re.S).groups()  # type: ignore[union-attr]
+        parts = re.fullmatch(r"(\\[A-Za-z]+?)\s*(\\[{}|]|\\[lr]?vert|[()\[\]|.])", text)
+        assert parts is not None  # the pattern "sized" is this one
+        command, bracket = parts.groups()
         if bracket == ".":
             if command != r"\left":
                 raise self.error(f"{command}. closes nothing; expected a bracket after {command}")
@@ -182,7 +186,7 @@ class _Tokenizer:
     def read_bar(self, command: str) -> None:
         top = self.open[-1][0] if self.open else ""
         if command == "norm":
-            raise self.error("a norm is nonlinear in the field, and scalars need |...| only")
+            raise self.error("a norm is nonlinear in the field; for a number or coordinate write |...|")
         if command == r"\right" and top == r"\left.":
             return self.close_bracket(r"\right|")
         if top == "|" and command != r"\left":
@@ -193,6 +197,9 @@ class _Tokenizer:
         if command == r"\right":
             raise self.error(r"\right| closes nothing; expected \left| or \left. before it")
         self.open_bracket("|", "LABS", "_RABS")
+
+    def read_norm(self, text: str) -> None:
+        self.read_bar("norm")
 
     def read_primes(self, text: str) -> None:
         if not self.tokens:
@@ -230,7 +237,8 @@ class _Tokenizer:
     def read_letter(self, word: str) -> None:
         following = self.source[self.position + 1 : self.position + 2]
         if self.awaits_script() and word in self.coordinates and len(word) == 1 and following in self.coordinates:
-            raise self.error(f"in LaTeX only {word} is in the script; write {{{word}{following}...}} or put a space after it")
+            hint = f"write {{{word}{following}...}} or put a space after it"
+            raise self.error(f"in LaTeX only {word} is in the script; {hint}")
         self.add("NAME", word)
 
     def read_sign(self, text: str) -> None:
@@ -257,7 +265,8 @@ class _Tokenizer:
             raise self.error(f"this {bracket} closes nothing")
         opened, position, closing = self.open.pop()
         if CLOSES[opened] != bracket:
-            raise self.error(f"found {bracket} where {CLOSES[opened]} was expected to close the {opened} at character {position + 1}")
+            opener = f"the {opened} at character {position + 1}"
+            raise self.error(f"found {bracket} where {CLOSES[opened]} was expected to close {opener}")
         self.add(closing, bracket)
 
     def awaits_script(self) -> bool:

@@ -2,8 +2,8 @@
 
 A `Value` is a scalar, vector or matrix of affine expressions in the field, sum of terms + constant; an expression free
 of the field is a value without terms. An `Action` is an operator that still waits for what stands on its right:
-\\partial_x, \\nabla\\cdot, or a bracket such as (1 - \\Delta). `Calculus` differentiates, moves and integrates values in the
-coordinates of one frame. Errors are `OperatorError`; the reader adds the place in the string.
+\\partial_x, \\nabla\\cdot, or a bracket such as (1 - \\Delta). `Calculus` differentiates, moves and integrates values
+in the coordinates of one frame. Errors are `OperatorError`; the reader adds the place in the string.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cnf.operators.place import HERE, Integral, Place, over
 
 MAX_ORDER = 32
 MAX_TERMS = 2000
-MAX_WORK = 200_000  # expression nodes differentiated in one string: a few seconds
+MAX_WORK = 50_000  # what one string may cost to differentiate: a few seconds
 
 NONLINEAR = "a condition must be linear; linearise it, replacing all but one by known functions given as keywords"
 
@@ -44,9 +44,9 @@ class Affine:
 class Value:
     """Rows of a scalar (shape ()), vector (n,) or matrix (m, n), row by row.
 
-    `kind` says how a bracket behind the value is read: "field" and "callable" are called, an "expression" or "rows" may be
-    written with its coordinates, a "number" multiplies. `place` is a point asked for in such a bracket and not yet gone to,
-    so that in \\partial_x u(0, t) the derivative comes first.
+    `kind` says how a bracket behind the value is read: "field" and "callable" are called, an "expression" or "rows" may
+    be written with its coordinates, a "number" multiplies. `place` is a point asked for in such a bracket and not yet
+    gone to, so that in \\partial_x u(0, t) the derivative comes first.
     """
 
     rows: tuple[Affine, ...]
@@ -96,7 +96,9 @@ def vector(expressions: Iterable[sp.Expr], at: int = 0) -> Value:
 
 
 def described(value: Value) -> str:
-    return "a scalar" if not value.shape else f"a {['', 'vector', 'matrix'][value.rank]} of {' x '.join(map(str, value.shape))}"
+    if value.rank == 2:
+        return f"a matrix of {value.shape[0]} x {value.shape[1]}"
+    return f"a vector with {value.shape[0]} component(s)" if value.shape else "a scalar"
 
 
 def added(values: Sequence[Value]) -> Value:
@@ -120,7 +122,7 @@ def multiplied(a: Value, b: Value) -> Value:
         raise OperatorError(f"a product of two field values is nonlinear in the field; {NONLINEAR}")
     if a.shape and b.shape:
         raise OperatorError(r"two vectors stand side by side; write \cdot or \times between them")
-    field, factor = (a, b) if a.has_field or b.shape == () and not b.has_field else (b, a)
+    field, factor = (a, b) if a.has_field or (b.shape == () and not b.has_field) else (b, a)
     if factor.shape == ():
         rows = tuple(row.scaled(factor.constant) for row in field.rows)
     else:
@@ -182,17 +184,23 @@ class Calculus:
         return replace(value, rows=rows, kind="")
 
     def _differentiated_row(self, row: Affine, coordinate: str) -> Affine:
-        self._spend(10 + size(row.constant) + sum(size(t.coefficient) for t in row.terms))
-        terms = [d for t in row.terms for d in t.differentiated(coordinate)]
+        terms = [d for t in self._merged(row.terms) for d in t.differentiated(coordinate)]
         constant = row.constant.diff(symbol(coordinate))
-        for expression in (constant, *(t.coefficient for t in terms)):
-            monomials(expression)
-        merged = merge(terms)
+        monomials(constant)
+        self._spend(10 + 4 * size(constant))
+        merged = self._merged(terms)
         if any(t.order > MAX_ORDER for t in merged):
             raise OperatorError(f"derivatives of order above {MAX_ORDER} cannot be used")
         if len(merged) > MAX_TERMS:
             raise OperatorError(f"the operator has more than {MAX_TERMS} terms")
         return Affine(merged, sp.expand(constant), row.at)
+
+    def _merged(self, terms: Sequence[Term]) -> tuple[Term, ...]:
+        """Like terms put together, once it is clear that multiplying out stays small."""
+        for term in terms:
+            self._spend(1 if term.coefficient.is_Number else 4 * size(term.coefficient))  # as measured
+            monomials(term.coefficient)
+        return merge(terms)
 
     def _spend(self, work: int) -> None:
         self.work += work
@@ -207,15 +215,12 @@ class Calculus:
 
     def along(self, value: Value, direction: Value, order: int) -> Value:
         """The order-th derivative along a direction that is held fixed: sum of b_i b_j ... d_i d_j ...."""
-        factors = [row.constant for row in direction.rows]
-        for step in range(order):
-            # The directions multiply after all derivatives, so they are never differentiated themselves.
-            marks = [sp.Dummy(f"b{step}{i}", real=True) for i in range(len(factors))]
-            parts = [multiplied(scalar(m), self.differentiated(value, c)) for m, c in zip(marks, self.spatial, strict=True)]
-            value = added(parts)
-            factors_now = dict(zip(marks, factors, strict=True))
-            pending = factors_now if step == 0 else pending | factors_now
-        return _substituted(value, pending) if order else value
+        # Symbols stand for the direction until all derivatives are taken, so that it is never differentiated itself.
+        symbols = [sp.Dummy(f"b_{c}", real=True) for c in self.spatial]
+        for _ in range(order):
+            parts = [self.differentiated(value, c) for c in self.spatial]
+            value = added([multiplied(scalar(b), part) for b, part in zip(symbols, parts, strict=True)])
+        return _substituted(value, dict(zip(symbols, (row.constant for row in direction.rows), strict=True)))
 
     @property
     def spatial(self) -> tuple[str, ...]:
@@ -232,19 +237,25 @@ class Calculus:
     def divergence(self, value: Value) -> Value:
         n = len(self.spatial)
         if value.rank == 0 or value.shape[-1] != n:
-            raise OperatorError(f"the divergence needs a vector with {n} components, one per {', '.join(self.spatial)}; got {described(value)}")
+            need = f"a vector with {n} component(s), one per {', '.join(self.spatial)}"
+            hint = r"; write \mathbf{u} for the vector" if not value.shape else ""
+            raise OperatorError(f"the divergence needs {need}; got {described(value)}{hint}")
         if value.rank == 1:
             return added([self.differentiated(entry(value, i), c) for i, c in enumerate(self.spatial)])
-        rows = [added([self.differentiated(entry(value, i, j), c) for j, c in enumerate(self.spatial)]) for i in range(value.shape[0])]
+        rows = []
+        for i in range(value.shape[0]):
+            rows.append(added([self.differentiated(entry(value, i, j), c) for j, c in enumerate(self.spatial)]))
         return stacked(rows, (value.shape[0],))
 
     def curl(self, value: Value) -> Value:
         x, n = self.spatial, len(self.spatial)
         if value.shape != (n,) or n not in (2, 3):
-            raise OperatorError(f"the curl needs a vector with one component per spatial coordinate, two or three; got {described(value)}")
+            need = "one component per spatial coordinate, two or three"
+            raise OperatorError(f"the curl needs a vector with {need}; got {described(value)}")
 
         def minor(i: int, j: int) -> Value:
-            return added([self.differentiated(entry(value, j), x[i]), negated(self.differentiated(entry(value, i), x[j]))])
+            first, second = self.differentiated(entry(value, j), x[i]), self.differentiated(entry(value, i), x[j])
+            return added([first, negated(second)])
 
         return minor(0, 1) if n == 2 else stacked([minor(1, 2), minor(2, 0), minor(0, 1)], (3,))
 
@@ -274,10 +285,11 @@ class Calculus:
             value = self.moved(value, Place(place.substitution))
             variable = place.integrals[0].variable
         span = Integral(variable, lower, upper)
-        rows = tuple(
-            Affine(tuple(_enclosed(t, span) for t in r.terms), _antiderivative(r.constant, span), r.at) for r in value.rows
-        )
-        return replace(value, rows=rows, kind="")
+        rows = []
+        for row in value.rows:
+            terms = tuple(_enclosed(t, span) for t in row.terms)
+            rows.append(Affine(terms, _antiderivative(row.constant, span), row.at))
+        return replace(value, rows=tuple(rows), kind="")
 
 
 def _enclosed(term: Term, span: Integral) -> Term:
@@ -294,7 +306,7 @@ def _antiderivative(constant: sp.Expr, span: Integral) -> sp.Expr:
     monomials(constant)
     poly = sp.expand(constant).as_poly(span.variable)
     if poly is None:
-        raise OperatorError("without the field only polynomials are integrated; work the integral out and write its value")
+        raise OperatorError("without the field only polynomials are integrated; work it out and write its value")
     primitive = poly.integrate().as_expr()
     return primitive.xreplace({span.variable: span.upper}) - primitive.xreplace({span.variable: span.lower})
 
@@ -312,6 +324,6 @@ def _refuse_moved_rows(expressions: Iterable[sp.Expr], moved: set[sp.Symbol]) ->
         for function in expression.atoms(RowFunction):
             if function.free_symbols & moved:
                 raise OperatorError(
-                    f"the coefficient {function.data!r} is known only at the points, so it cannot be used inside an integral "
-                    "or at another point; give it as an expression or as a callable"
+                    f"the coefficient {function.data!r} is known only at the points, so it cannot be used inside an "
+                    "integral or at another point; give it as an expression or as a callable"
                 )

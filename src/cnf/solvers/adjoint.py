@@ -4,7 +4,8 @@ Square, A x = b.  dx = A^{-1}(db - dA x), so for a loss with gradient g in x:
 
     lambda = A^{-T} g,      dL/db = lambda,      dL/dA = -lambda x^T.
 
-Pseudo-inverse, x = A^+ b at constant rank, with D the row scales (A^+ means (D A)^+ D, which for consistent equations is the
+Pseudo-inverse, x = A^+ b at constant rank, with D the row scales (A^+ means (D A)^+ D, which for consistent
+equations is the
 plain minimum-norm solution), P = A^+ A, and A^+t the transposed map:
 
     lambda = A^+t g,   dL/db = lambda,

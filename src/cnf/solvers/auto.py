@@ -29,7 +29,7 @@ from cnf.solvers.solver import Factor, Solver
 class Auto(Solver):
     """Chooses by shape and structure; `choose(m, n, symmetric)` answers without solving."""
 
-    least_squares: bool = False  # type: ignore[assignment]
+    least_squares: bool = False
     pivots: float = 1e-14
 
     def choose(self, conditions: int, functions: int, symmetric: bool = False) -> Solver:
@@ -54,7 +54,8 @@ class Auto(Solver):
     def _fallback(self, matrix: Tensor, why: str) -> Factor:
         note = f"{why}; MinimumNorm was used instead"
         warnings.warn(
-            f"{note}. The basis is too smooth or too wide for these points; a smaller bandwidth, or more functions than "
+            f"{note}. The basis is too smooth or too wide for these points; a smaller bandwidth, or more "
+            "functions than "
             "conditions, avoids this",
             NumericalWarning,
             stacklevel=2,

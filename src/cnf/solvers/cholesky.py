@@ -22,9 +22,12 @@ class Cholesky(Solver):
     def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
         m, n = matrix.shape
         wide = matrix.detach().to(torch.float64)
-        if m != n or not bool(torch.allclose(wide, wide.T, rtol=1e-8, atol=1e-8 * float(wide.abs().max()) if n else 0.0)):
+        if m != n or not bool(
+            torch.allclose(wide, wide.T, rtol=1e-8, atol=1e-8 * float(wide.abs().max()) if n else 0.0)
+        ):
             raise SingularSystemError(
-                f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with cnf.bases.Hermite built from "
+                f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with "
+                "cnf.bases.Hermite built from "
                 "the same constraints as the field, or choose LU, MinimumNorm or Auto"
             )
         scale = power_of_two_scales(wide.diagonal().clamp_min(0).sqrt())
@@ -32,10 +35,13 @@ class Cholesky(Solver):
         root, info = torch.linalg.cholesky_ex(scaled)
         if int(info):
             raise SingularSystemError(
-                f"the matrix is not numerically positive definite (pivot {int(info)} of {n}): conditions are nearly dependent, or "
+                f"the matrix is not numerically positive definite (pivot {int(info)} of {n}): conditions are "
+                "nearly dependent, or "
                 "the kernel is too wide for the spacing of the points. A smaller bandwidth, or MinimumNorm, will do"
             )
-        return CholeskyFactor(shape=(m, n), scale_rows=scale, scale_columns=scale, matrix=scaled, root=root, refine=self.refine)
+        return CholeskyFactor(
+            shape=(m, n), scale_rows=scale, scale_columns=scale, matrix=scaled, root=root, refine=self.refine
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,13 @@ class LU(Solver):
                 "cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
             )
         return LUFactor(
-            shape=(m, n), scale_rows=rows, scale_columns=columns, matrix=scaled, lu=lu, pivots=pivots, refine=self.refine
+            shape=(m, n),
+            scale_rows=rows,
+            scale_columns=columns,
+            matrix=scaled,
+            lu=lu,
+            pivots=pivots,
+            refine=self.refine,
         )
 
 

@@ -21,7 +21,7 @@ class MinimumNorm(Solver):
     """`cutoff` relative to the largest singular value; `least_squares=True` accepts more conditions than functions."""
 
     cutoff: float = 4 * torch.finfo(torch.float64).eps
-    least_squares: bool = False  # type: ignore[assignment]
+    least_squares: bool = False
     refine: bool = True
 
     def __post_init__(self) -> None:
@@ -35,14 +35,19 @@ class MinimumNorm(Solver):
         try:
             u, s, vh = torch.linalg.svd(scaled, full_matrices=False)
         except RuntimeError as error:  # torch.linalg.LinAlgError: the iteration did not converge
-            raise SingularSystemError(f"the singular value decomposition failed ({error}); are there huge entries?") from None
+            raise SingularSystemError(
+                f"the singular value decomposition failed ({error}); are there huge entries?"
+            ) from None
         rank = int((s > self.cutoff * s[0]).sum()) if s.numel() and s[0] > 0 else 0
         least = min(matrix.shape)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if rank < least:
-            notes = (f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value are left out",)
+            notes = (
+                f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value "
+                "are left out",
+            )
         return MinimumNormFactor(
-            shape=tuple(matrix.shape),
+            shape=(matrix.shape[0], matrix.shape[1]),
             scale_rows=rows,
             scale_columns=scaled.new_ones(matrix.shape[1]),
             notes=notes,

@@ -1,6 +1,7 @@
 """Solver and Factor: the contract between a matrix and its weights.
 
-A solver factors a matrix once; the factor then solves with the matrix and with its transpose as often as needed: for the
+A solver factors a matrix once; the factor then solves with the matrix and with its transpose as often as
+needed: for the
 weights, for the gradient (adjoint), for new right-hand sides, for the condition number. Factors work in float64 and on
 an equilibrated matrix, and always speak in terms of the original one.
 """
@@ -18,7 +19,8 @@ from cnf.systems.condition import SingularValue, Triplet
 
 @dataclass(frozen=True, kw_only=True)
 class Factor(ABC):
-    """A factored matrix (m, n): raw solves without gradients. `scale_rows` (m,) and `scale_columns` (n,) equilibrate."""
+    """A factored matrix (m, n): raw solves without gradients. `scale_rows` (m,) and `scale_columns` (n,)
+    equilibrate."""
 
     shape: tuple[int, int]
     scale_rows: Tensor

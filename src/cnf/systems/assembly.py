@@ -41,15 +41,16 @@ def assemble_matrices(
     needed = {(i, r, c) for block in layout for i, r in block.first.rows for c in block.first.channels}
     cells: dict[tuple[int, int, int], Tensor] = {}  # (constraint, row, channel) -> (P, N)
     for i, constraint in enumerate(constraints):
-        for (r, c), value in evaluated(evaluator, basis.size, constraint.expanded(), lambda r, c, i=i: (i, r, c) in needed):
+        wanted_here = {(r, c) for j, r, c in needed if j == i}
+        for (r, c), value in evaluated(evaluator, basis.size, constraint.expanded(), wanted_here):
             cells[i, r, c] = cells[i, r, c] + value if (i, r, c) in cells else value
     return [_stacked(cells, constraints, block.first, basis) for block in layout]
 
 
-def evaluated(evaluator: Evaluator, size: int, probes: Sequence[Probe], want: Callable[[int, int], bool]):
+def evaluated(evaluator: Evaluator, size: int, probes: Sequence[Probe], wanted_here: set[tuple[int, int]]):
     """Yield ((row, channel), matrix (P, N)) for the wanted parts of every probe."""
     for probe in probes:
-        kept = [k for k, r in enumerate(probe.rows) if want(r, probe.requests[k].channel)]
+        kept = [k for k, r in enumerate(probe.rows) if (r, probe.requests[k].channel) in wanted_here]
         if not kept:
             continue
         requests = [probe.requests[k] for k in kept]
@@ -113,11 +114,14 @@ def joint_columns(basis: Basis, copy: Copy) -> Tensor:
     return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
 
 
-def assemble_targets(constraints: Sequence[Constraint], layout: Sequence[BlockLayout], base: FieldFunction | None) -> list[Tensor]:
+def assemble_targets(
+    constraints: Sequence[Constraint], layout: Sequence[BlockLayout], base: FieldFunction | None
+) -> list[Tensor]:
     """Right-hand sides g - L[base] of every block, (m, k)."""
     sides = [c.values if base is None else c.values - applied(base, c.expanded(), c.values.shape) for c in constraints]
     return [
-        torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1) for block in layout
+        torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1)
+        for block in layout
     ]
 
 

@@ -98,8 +98,10 @@ class Certificate:
             return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
         if self.condition > 1e12:
             return (
-                f"the system is ill conditioned (condition {self.condition:.0e}, weights of norm {self.weight_norm:.0e}): "
-                "use a smaller bandwidth, a wide basis such as RandomFourier with more functions than conditions, or Hermite"
+                f"the system is ill conditioned (condition {self.condition:.0e}, weights of norm "
+                f"{self.weight_norm:.0e}): "
+                "use a smaller bandwidth, a wide basis such as RandomFourier with more functions than "
+                "conditions, or Hermite"
             )
         return "the tolerance may be smaller than rounding allows for this system; compare it with the condition number"
 
@@ -110,10 +112,15 @@ class Certificate:
             f"certificate: {self.summary()}",
             f"  {'constraint':<{width}}  worst |Lf - g|   relative",
         ]
-        lines += [f"  {_short(n, width):<{width}}  {r.absolute:13.2e}  {r.relative:9.1e}" for n, r in self.residuals.items()]
+        lines += [
+            f"  {_short(n, width):<{width}}  {r.absolute:13.2e}  {r.relative:9.1e}" for n, r in self.residuals.items()
+        ]
         shared = f", one matrix for {max(self.served)} channels" if max(self.served, default=1) > 1 else ""
         lines.append(f"  {self.conditions} conditions, {self.functions} functions x {self.channels} channels{shared}")
-        lines.append(f"  rank {self.rank}, condition {self.condition:.1e}, |weights| {self.weight_norm:.1e}, {self.seconds:.3f} s")
+        lines.append(
+            f"  rank {self.rank}, condition {self.condition:.1e}, |weights| {self.weight_norm:.1e}, "
+            f"{self.seconds:.3f} s"
+        )
         lines += [f"  note: {note}" for note in self.notes]
         if not self.exact:
             lines.append(f"  advice: {self.advice()}")
@@ -130,9 +137,7 @@ def measured(missed: Mapping[str, tuple[Tensor, Tensor]], reference: float) -> d
     for name, (absolute, norms) in missed.items():
         worst = float(absolute.max())
         scaled = float((absolute / torch.where(norms > 0, norms, 1.0)).max())
-        if reference > 0:
-            relative = scaled / reference
-        else:
-            relative = 0.0 if worst == 0 else float("inf")
+        unreachable = 0.0 if worst == 0 else float("inf")
+        relative = scaled / reference if reference > 0 else unreachable
         found[name] = Residual(worst, relative)
     return found

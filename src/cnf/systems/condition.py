@@ -1,6 +1,7 @@
 """The condition number as a cheap, differentiable estimate.
 
-The extreme singular triplets come from a few steps of Golub-Kahan bidiagonalisation, with the matrix for the largest and
+The extreme singular triplets come from a few steps of Golub-Kahan bidiagonalisation, with the matrix for the
+largest and
 with solves (a factorisation that is there already) for the smallest. d sigma = u^T dA v makes the estimate
 differentiable without a graph through the iteration.
 """

@@ -1,0 +1,1 @@
+"""Measurements of the library's figures; ratios are taken side by side in one run."""

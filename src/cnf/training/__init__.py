@@ -1,0 +1,6 @@
+"""The loop: losses, `fit`, its history, its progress display and its checkpoints."""
+
+from cnf.training.fit import fit
+from cnf.training.history import History
+
+__all__ = ["History", "fit"]

@@ -1,0 +1,138 @@
+"""One evaluation: solve the field, add up the terms of the loss, take the gradient."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfWarning, TrainingError
+from cnf.field import ConstrainedField
+from cnf.solution import Solution
+from cnf.training.losses import Loss
+
+LossFunction = Callable[[Solution], Tensor]
+Losses = LossFunction | Loss | Sequence[LossFunction | Loss] | Mapping[str, LossFunction | Loss]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The loss at one step, in total and by term, and the solution it was taken of."""
+
+    value: Tensor
+    terms: dict[str, float]
+    solution: Solution
+
+    @property
+    def loss(self) -> float:
+        return float(self.value)
+
+
+def name_terms(loss: object) -> dict[str, LossFunction]:
+    """One callable, several, or several by name -> terms by name, every name once."""
+    if isinstance(loss, Mapping):
+        named = [(str(name), term) for name, term in loss.items()]
+    else:
+        terms = list(loss) if isinstance(loss, Sequence) and not isinstance(loss, str) else [loss]
+        named = [(str(getattr(t, "name", None) or getattr(t, "__name__", None) or type(t).__name__), t) for t in terms]
+    if not named:
+        raise TrainingError("the list of losses is empty; give at least one term, such as cnf.losses.Condition()")
+    found: dict[str, LossFunction] = {}
+    for name, term in named:
+        if isinstance(term, type) or not callable(term):
+            given = (
+                f"the class {term.__name__}, not one made of it"
+                if isinstance(term, type)
+                else f"a {type(term).__name__}"
+            )
+            raise TrainingError(f"a loss is a callable loss(solution) -> scalar, or one of cnf.losses; got {given}")
+        label, k = name, 2
+        while label in found:
+            label, k = f"{name} {k}", k + 1
+        found[label] = term
+    return found
+
+
+def evaluate(
+    field: ConstrainedField,
+    terms: Mapping[str, LossFunction],
+    generator: torch.Generator,
+    parameters: Sequence[Tensor] | None = None,
+    clip: float | None = None,
+) -> Evaluation:
+    """Solve once, add up the terms; with `parameters`, put the gradient, no longer than `clip`, into their `.grad`."""
+    solution = field.solve()
+    values = {name: _value(name, term, solution, generator) for name, term in terms.items()}
+    total = (
+        torch.stack([v.to(solution.weights) for v in values.values()]).sum()
+        if len(values) > 1
+        else next(iter(values.values()))
+    )
+    found = Evaluation(total.detach(), {name: float(v.detach()) for name, v in values.items()}, solution)
+    if not bool(torch.isfinite(found.value)):
+        worst = next((name for name, v in found.terms.items() if not abs(v) < float("inf")), "total")
+        raise TrainingError(
+            f"the loss {worst!r} is {found.terms.get(worst, found.loss)}; a smaller lr, or clip=1.0, often helps; "
+            "look for sqrt, log or a division at zero in the loss"
+        )
+    if parameters is not None:
+        _differentiate(total, parameters, clip)
+    return found
+
+
+def _value(name: str, term: LossFunction, solution: Solution, generator: torch.Generator) -> Tensor:
+    value = term(solution, generator) if isinstance(term, Loss) else term(solution)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise TrainingError(
+            f"the loss {name!r} returned {given}; expected a tensor with one element, such as errors.square().mean()"
+        )
+    return value.reshape(())
+
+
+def _differentiate(total: Tensor, parameters: Sequence[Tensor], clip: float | None) -> None:
+    nothing = "the loss does not depend on anything that is trained"
+    if not total.requires_grad:
+        raise TrainingError(
+            f"{nothing}: does it use .item(), .detach() or field.solution instead of the solution it is given?"
+        )
+    # Not backward(): parameters that are not trained need no gradient, and keep the one they have.
+    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+    if all(g is None for g in gradients):
+        raise TrainingError(f"{nothing}; train other parameters, or change the loss")
+    known = [g for g in gradients if g is not None]
+    if not all(bool(torch.isfinite(g).all()) for g in known):
+        raise TrainingError(
+            "the gradient is NaN or infinite although the loss is finite; look for sqrt or norm at zero in the loss or "
+            "the network (use squares, or clamp_min)"
+        )
+    if clip is not None:
+        length = torch.sqrt(torch.stack([g.detach().to(torch.float64).square().sum() for g in known]).sum())
+        factor = min(1.0, clip / max(float(length), 1e-300))
+        gradients = tuple(None if g is None else g * factor for g in gradients)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+
+
+class WarnOnce:
+    """Lets every kind of warning of cnf, and every other warning from one place, through once."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple] = set()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        caught: list[warnings.WarningMessage] = []
+        try:
+            with warnings.catch_warnings(record=True) as caught:  # the user's filters stay: errors are still raised
+                yield
+        finally:
+            for w in caught:
+                key = (w.category,) if issubclass(w.category, CnfWarning) else (w.category, w.filename, w.lineno)
+                if key not in self.seen:
+                    self.seen.add(key)
+                    warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, source=w.source)

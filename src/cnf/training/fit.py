@@ -1,0 +1,110 @@
+"""fit: train what is learnable in a field, its conditions met at every step.
+
+Each step solves the field, takes the loss of the solution and updates the parameters. The state at the start of a step
+is all there is to a run (parameters, optimiser, torch's random state, history), so runs can be stopped anywhere and go
+on bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from torch import Tensor
+
+from cnf.field import ConstrainedField
+from cnf.training.checkpoint import plain
+from cnf.training.evaluation import Losses, name_terms
+from cnf.training.history import History
+from cnf.training.progress import show_progress
+from cnf.training.run import Patience, Run
+from cnf.training.settings import Callback, MakeOptimizer, check_settings, choose_parameters, make_optimizer
+from cnf.training.writing import as_path, check_writable
+
+
+def fit(
+    field: ConstrainedField,
+    loss: Losses,
+    steps: int = 500,
+    lr: float | None = None,
+    *,
+    optimizer: str | MakeOptimizer = "adam",
+    parameters: Iterable[Tensor] | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    patience: int | None = None,
+    min_improvement: float = 1e-6,
+    target: float | None = None,
+    clip: float | None = None,
+    log_condition_every: int | None = 10,
+    checkpoint: object = None,
+    checkpoint_every: int = 100,
+    resume: bool = False,
+    callbacks: Callback | Sequence[Callback] = (),
+    keep: str = "best",
+) -> History:
+    """Train the field's parameters (or those given) to lower the loss; returns the history of the run.
+
+    `loss`: loss(solution) -> scalar, a term of `cnf.losses`, a list of these, or {name: term}; they are added.
+    `optimizer`: "adam" (lr 1e-2 unless said), "lbfgs" (strong Wolfe line search, one iteration per step, lr 1), or a
+    callable from a list of parameters to a torch optimizer. `seed` decides which points the terms draw at which step.
+    `patience`: stop after so many steps without a loss lower by `min_improvement` of its size; `target`: stop at that
+    loss; `clip`: longest gradient. `callbacks`: callback(step, solution, history), before the update; True to stop.
+    `checkpoint`: a file written every `checkpoint_every` steps and at the end; `resume=True` goes on from it, `steps`
+    counting from the very beginning. `keep`: "best" leaves the field with the parameters of the lowest loss seen (with
+    points drawn at random the luckiest step counts as best: "last" may serve better there), "last" with the last ones.
+    Ctrl-C stops in good order.
+    """
+    check_settings(
+        field=field,
+        steps=steps,
+        lr=lr,
+        patience=patience,
+        min_improvement=min_improvement,
+        target=target,
+        clip=clip,
+        optimizer=optimizer,
+        seed=seed,
+        log_condition_every=log_condition_every,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        keep=keep,
+    )
+    terms = name_terms(loss)
+    names, trained = choose_parameters(field, parameters)
+    path = None if checkpoint is None else as_path(checkpoint)
+    made = make_optimizer(optimizer, trained, lr)
+    if path is not None:
+        check_writable(path)
+        plain(made.state_dict())
+    run = Run(
+        model=field,
+        terms=terms,
+        names=names,
+        trained=trained,
+        optimizer=made,
+        steps=steps,
+        seed=seed,
+        patience=Patience(patience, min_improvement),
+        target=target,
+        clip=clip,
+        condition_every=log_condition_every or 0,
+        path=path,
+        checkpoint_every=checkpoint_every,
+        callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
+        keep=keep,
+    )
+    notice = ""
+    if path is not None and path.exists():
+        if resume:
+            notice = run.resume(path, None if callable(optimizer) else lr)
+        else:
+            notice = f"{path} will be overwritten (resume=True would go on from it)"
+    elif resume:
+        notice = f"there is no checkpoint {path} yet; starting from the beginning"
+    run.show = show_progress(steps, min(len(run.history), steps), progress)
+    if notice:
+        run.show.say(notice)
+    return run.go()

@@ -1,0 +1,120 @@
+"""History: what happened in a run, step by step; plain numbers that can be plotted, saved and read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass, field
+
+from cnf.errors import FileError
+from cnf.training.writing import as_path, write_atomically
+
+LISTS = ("step", "loss", "residual", "condition", "seconds")
+
+
+@dataclass
+class History:
+    """Entry k of every list describes the field after k updates, before the next.
+
+    `residual` is the worst relative residual of all constraints at that step; `condition` is NaN at steps where it was
+    not worked out; `seconds` counts from the start of the run, earlier parts of a resumed run included. `best_step` is
+    the number of updates after which the loss was lowest. A run that makes all its steps looks at the last update
+    once more: `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that was the best.
+    """
+
+    step: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    terms: dict[str, list[float]] = field(default_factory=dict)
+    residual: list[float] = field(default_factory=list)
+    condition: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    best_step: int = 0
+    best_loss: float = math.inf
+    final_loss: float = math.nan
+    final_residual: float = math.nan
+    stopped: str = ""  # "steps", "patience", "target", "callback", "converged" or "interrupted"
+
+    def record(self, loss: float, terms: dict[str, float], residual: float, condition: float, seconds: float) -> bool:
+        """Add a step; True if it is the best so far."""
+        self.step.append(len(self.step))
+        self.loss.append(loss)
+        for name, value in terms.items():
+            self.terms.setdefault(name, []).append(value)
+        self.residual.append(residual)
+        self.condition.append(condition)
+        self.seconds.append(seconds)
+        return self.compare(self.step[-1], loss)
+
+    def compare(self, step: int, loss: float) -> bool:
+        """Take note of a loss; True if it is the best so far."""
+        if loss < self.best_loss:
+            self.best_step, self.best_loss = step, loss
+            return True
+        return False
+
+    @property
+    def best_residual(self) -> float:
+        """The worst relative residual of the best parameters."""
+        if not self.residual:
+            return math.nan
+        return self.residual[self.best_step] if self.best_step < len(self.residual) else self.final_residual
+
+    @property
+    def last_residual(self) -> float:
+        """The worst relative residual of the last parameters."""
+        if not self.residual or not math.isnan(self.final_residual):
+            return self.final_residual
+        return self.residual[-1]
+
+    def state_dict(self, steps: int | None = None) -> dict:
+        """Plain numbers, lists and strings; only the first `steps` entries, if said."""
+        cut = slice(steps)
+        state: dict = {name: list(getattr(self, name)[cut]) for name in LISTS}
+        state["terms"] = {name: list(values[cut]) for name, values in self.terms.items()}
+        for name in ("best_step", "best_loss", "final_loss", "final_residual", "stopped"):
+            state[name] = getattr(self, name)
+        return state
+
+    @classmethod
+    def from_state_dict(cls, state: object) -> History:
+        """The history that `state_dict` was made of; FileError if it was not."""
+        try:
+            assert isinstance(state, dict)
+            history = cls(
+                step=[int(v) for v in state["step"]],
+                terms={str(name): [float(v) for v in values] for name, values in state["terms"].items()},
+                **{name: [float(v) for v in state[name]] for name in LISTS[1:]},
+                best_step=int(state["best_step"]),
+                best_loss=float(state["best_loss"]),
+                final_loss=float(state["final_loss"]),
+                final_residual=float(state["final_residual"]),
+                stopped=str(state["stopped"]),
+            )
+        except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
+            raise FileError("this is not the history of a run") from None
+        lengths = {len(values) for values in (*(getattr(history, n) for n in LISTS), *history.terms.values())}
+        if len(lengths) > 1:
+            raise FileError("this history is damaged: its lists differ in length")
+        return history
+
+    def to_csv(self, path: object) -> None:
+        """One line per step: step, loss, each term, residual, condition, seconds."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = list(self.terms)
+        writer.writerow(["step", "loss", *(f"loss.{name}" for name in names), "residual", "condition", "seconds"])
+        columns = [self.step, self.loss, *(self.terms[n] for n in names), self.residual, self.condition, self.seconds]
+        writer.writerows(zip(*columns, strict=True))
+        write_atomically(as_path(path), lambda file: file.write(text.getvalue().encode()))
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def __repr__(self) -> str:
+        if not self.step:
+            return "History(no steps)"
+        return (
+            f"History({len(self)} steps, loss {self.loss[0]:.4g} -> {self.best_loss:.4g} at step {self.best_step}, "
+            f"residual <= {max(self.residual):.1e}, {self.seconds[-1]:.1f} s, stopped: {self.stopped or 'not yet'})"
+        )

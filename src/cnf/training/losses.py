@@ -1,0 +1,286 @@
+"""Losses: what shapes a field where its conditions leave it free.
+
+A loss is any callable of a solution that returns a scalar. The terms here are such callables with a weight and a name;
+`fit` passes them a generator besides, so that the points they draw do not depend on what else happened in the run. They
+serve hand-written loops as well: `loss = term(field.solve()); loss.backward()`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cnf.constraints.space import Asked
+from cnf.errors import CnfError, TrainingError, nearest
+from cnf.operators.frame import Frame
+from cnf.operators.operator import Operator, Term
+from cnf.solution import Solution
+from cnf.training.points import Places
+
+
+class Loss(ABC):
+    """A term of the loss: subclass and write `measure`; calling it multiplies by `weight`."""
+
+    label = "loss"
+
+    def __init__(self, weight: float = 1.0, name: str | None = None):
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+            raise TrainingError(f"the weight of a loss is a finite number; got {weight!r}")
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise TrainingError(f"the name of a loss is a string that is not empty; got {name!r}")
+        self.weight = float(weight)
+        self.name = name if name is not None else self.label
+
+    def __call__(self, solution: Solution, generator: torch.Generator | None = None) -> Tensor:
+        """weight x measure, a scalar that carries the gradient; random choices come from the generator."""
+        if not isinstance(solution, Solution):
+            raise TrainingError(
+                f"{self.name}: a loss takes a solution, as in loss(field.solve()); got a {type(solution).__name__}"
+            )
+        value = self.weight * self.measure(solution, generator)
+        if not bool(torch.isfinite(value)):
+            raise TrainingError(f"{self.name}: the loss is {float(value)}; {self.cause(solution)}")
+        return value
+
+    @abstractmethod
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        """The unweighted term, a scalar."""
+
+    def cause(self, solution: Solution) -> str:
+        """What to look at when the term is not finite."""
+        return "look at the parameters of the basis (a bandwidth that ran to zero?) and at solution.certificate"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, weight={self.weight:g})"
+
+
+class Condition(Loss):
+    """The condition number of the system that was solved (of the worst, if channels are solved apart).
+
+    The extreme singular values come from the factorisation that is there already. `log` takes the logarithm: condition
+    numbers cross decades.
+    """
+
+    label = "condition"
+
+    def __init__(self, weight: float = 1.0, log: bool = True, *, name: str | None = None):
+        super().__init__(weight, name)
+        self.log = bool(log)
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        pairs = zip(solution.blocks, solution.certificate.factors, strict=True)
+        worst = torch.stack([factor.condition_of(block.matrix) for block, factor in pairs]).max()
+        return worst.log() if self.log else worst
+
+    def cause(self, solution: Solution) -> str:
+        return "the system is singular; use a smaller bandwidth or a basis with more functions"
+
+
+class PointLoss(Loss):
+    """Base of the terms that look at points: a tensor (P, D), or a domain such as `cnf.Box` with `count` to draw."""
+
+    def __init__(self, points: object, count: int | None, weight: float, name: str | None, seed: int):
+        super().__init__(weight, name)
+        self.places = Places(points, count, seed, self.name)
+
+    def derive(self, solution: Solution, order: int, x: Tensor, coordinates: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+        """Every derivative of that order of every channel, (P, K), and how often each counts (multinomials), (K,)."""
+        limit = solution.basis.smoothness
+        if limit is not None and order > limit:
+            raise TrainingError(
+                f"{self.name}: needs derivatives of order {order}, but {type(solution.basis).__name__} has them only "
+                f"up to order {limit}; use a smoother kernel or activation"
+            )
+        operator, counts = all_derivatives(solution.space.frame, order, coordinates)
+        return solution.apply(operator, x), torch.tensor(counts, dtype=x.dtype, device=x.device)
+
+
+class TotalVariation(PointLoss):
+    """The integral of |grad f| over all coordinates, time included (Frobenius norm over the channels).
+
+    Over a domain: volume times the mean; over fixed points: the mean.
+    """
+
+    label = "total_variation"
+
+    def __init__(
+        self, points: object, count: int = 1000, weight: float = 1.0, *, name: str | None = None, seed: int = 0
+    ):
+        super().__init__(points, count, weight, name, seed)
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        x = self.places.draw(solution, generator)
+        slopes, _ = self.derive(solution, 1, x, solution.space.coordinates)
+        return self.places.volume * safe_norm(slopes).mean()
+
+
+class Smoothness(PointLoss):
+    """The mean of |D^order f|^2, all derivatives of that order together: for order 2 the thin-plate energy."""
+
+    label = "smoothness"
+
+    def __init__(
+        self,
+        points: object,
+        count: int = 1000,
+        order: int = 2,
+        weight: float = 1.0,
+        *,
+        name: str | None = None,
+        seed: int = 0,
+    ):
+        super().__init__(points, count, weight, name, seed)
+        if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+            raise TrainingError(f"{self.name}: the order is a whole number of at least 1; got {order!r}")
+        self.order = order
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        x = self.places.draw(solution, generator)
+        found, counts = self.derive(solution, self.order, x, solution.space.coordinates)
+        return (found.square() * counts).sum(dim=1).mean()
+
+
+class Eikonal(PointLoss):
+    """The mean of (|grad f| - 1)^2 over the spatial coordinates: zero for a signed distance.
+
+    With several channels say which one is the distance: `channel="d"`.
+    """
+
+    label = "eikonal"
+
+    def __init__(
+        self,
+        points: object,
+        count: int = 1000,
+        channel: str | None = None,
+        weight: float = 1.0,
+        *,
+        name: str | None = None,
+        seed: int = 0,
+    ):
+        super().__init__(points, count, weight, name, seed)
+        self.channel = channel
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        x = self.places.draw(solution, generator)
+        frame = solution.space.frame
+        slopes, _ = self.derive(solution, 1, x, frame.spatial)  # one column per coordinate and channel
+        column = self._column(frame)
+        return (safe_norm(slopes[:, column :: len(frame.channels)]) - 1).square().mean()
+
+    def _column(self, frame: Frame) -> int:
+        if self.channel is None and len(frame.channels) > 1:
+            raise TrainingError(
+                f"{self.name}: the field has the channels {', '.join(frame.channels)}; say which is the distance, "
+                "channel=..."
+            )
+        return 0 if self.channel is None else frame.channel(self.channel)
+
+
+class Regression(PointLoss):
+    """The misfit to values known at points: kind 'l2' (mean square), 'l1' or 'huber' (quadratic up to `delta`).
+
+    `values`: a number, (P,) or (P, C), or a callable of the points. `batch` takes that many points at random at each
+    call. With `operator` (LaTeX or built in Python) the operator applied to the field is compared instead of its value.
+    """
+
+    label = "regression"
+    KINDS = ("l2", "l1", "huber")
+
+    def __init__(
+        self,
+        points: object,
+        values: object,
+        kind: str = "l2",
+        batch: int | None = None,
+        weight: float = 1.0,
+        *,
+        operator: Asked | None = None,
+        delta: float = 1.0,
+        name: str | None = None,
+        seed: int = 0,
+    ):
+        super().__init__(points, batch, weight, name, seed)
+        if kind not in self.KINDS:
+            raise TrainingError(
+                f"{self.name}: kind is one of {', '.join(self.KINDS)}, not {kind!r}." + nearest(str(kind), self.KINDS)
+            )
+        if not delta > 0:
+            raise TrainingError(f"{self.name}: delta is a positive number; got {delta!r}")
+        self.kind, self.batch, self.operator, self.delta = kind, batch, operator, float(delta)
+        self.values = self._checked(values)
+
+    def _checked(self, values: object) -> Tensor | Callable[[Tensor], Tensor]:
+        if callable(values) and not isinstance(values, Tensor):
+            return values
+        try:
+            table = values.detach() if isinstance(values, Tensor) else torch.as_tensor(values, dtype=torch.float64)
+        except (TypeError, ValueError, RuntimeError):
+            raise TrainingError(
+                f"{self.name}: values are a number, an array (P, C) or a callable of the points; "
+                f"got a {type(values).__name__}"
+            ) from None
+        if not bool(torch.isfinite(table).all()):
+            raise TrainingError(f"{self.name}: some of the values are NaN or infinite; remove or repair them")
+        if table.dim():
+            if self.places.fixed is None:
+                raise TrainingError(f"{self.name}: points drawn from a domain need values as a number or a callable")
+            if table.shape[0] != self.places.fixed.shape[0]:
+                raise TrainingError(
+                    f"{self.name}: {table.shape[0]} values given for {self.places.fixed.shape[0]} points; "
+                    "one per point is needed"
+                )
+        return table
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        x, chosen = self.places.draw_indexed(solution, generator, self.batch)
+        found = solution(x) if self.operator is None else solution.apply(self.operator, x)  # (P, C)
+        wanted = self._wanted(x, chosen, found)
+        if self.kind == "huber":
+            return F.huber_loss(found, wanted, delta=self.delta)
+        return (found - wanted).square().mean() if self.kind == "l2" else (found - wanted).abs().mean()
+
+    def _wanted(self, x: Tensor, chosen: Tensor | None, found: Tensor) -> Tensor:
+        table = self.values if isinstance(self.values, Tensor) else torch.as_tensor(self.values(x))
+        if isinstance(self.values, Tensor) and chosen is not None and table.dim():
+            table = table[chosen.to(table.device)]
+        table = table.to(found)
+        if table.dim() == 1:
+            table = table[:, None]
+        if table.dim() and table.shape != found.shape:
+            raise TrainingError(
+                f"{self.name}: values of shape {tuple(table.shape)} for a field that gives {tuple(found.shape)}; "
+                "expected a number or one value per point and channel"
+            )
+        return table.expand_as(found)
+
+
+def safe_norm(rows: Tensor) -> Tensor:
+    """Euclidean norm of every row, (P, K) -> (P,), whose gradient is zero, not NaN, where the row is zero."""
+    squares = rows.square().sum(dim=1)
+    positive = squares > 0
+    return torch.where(positive, torch.where(positive, squares, 1.0).sqrt(), 0.0)
+
+
+@lru_cache(maxsize=128)
+def all_derivatives(frame: Frame, order: int, coordinates: tuple[str, ...]) -> tuple[Operator, tuple[int, ...]]:
+    """One row per derivative of that order and channel (channels fastest), and the multinomial count of each row."""
+    if not coordinates:
+        raise CnfError("the space has no coordinates to differentiate in")
+    rows, counts = [], []
+    for names in combinations_with_replacement(coordinates, order):
+        orders = {name: names.count(name) for name in dict.fromkeys(names)}
+        count = math.factorial(order)
+        for n in orders.values():
+            count //= math.factorial(n)
+        for channel in frame.channels:
+            rows.append([Term(channel, derivatives=tuple(sorted(orders.items())))])
+            counts.append(count)
+    return Operator.of(rows, frame), tuple(counts)

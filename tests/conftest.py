@@ -1,0 +1,30 @@
+"""Every test starts from the same random numbers, and finds float64 points and spaces ready."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cnf
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """The same random numbers whichever tests run, and in whatever order."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    assert torch.get_default_dtype() == torch.float32  # the library must not need, nor change, torch's default
+
+
+@pytest.fixture
+def plane() -> cnf.Space:
+    """One channel u over x, y."""
+    return cnf.Space("x y", "u")
+
+
+@pytest.fixture
+def points() -> Tensor:
+    """Twelve points in the unit square, no two close."""
+    return cnf.Box((0, 0), (1, 1)).halton(12, seed=3)
