@@ -2,11 +2,12 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from cnf import bases, constraints, encoders, errors, kernels, operators, solvers
+from cnf import bases, constraints, encoders, errors, kernels, losses, operators, solvers
 from cnf.constraints import Box, Constraint, Space
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
 from cnf.storage import load
+from cnf.training import History, fit
 
 try:
     __version__ = version("constrained-neural-fields")
@@ -17,14 +18,17 @@ __all__ = [
     "Box",
     "ConstrainedField",
     "Constraint",
+    "History",
     "Solution",
     "Space",
     "bases",
     "constraints",
     "encoders",
     "errors",
+    "fit",
     "kernels",
     "load",
+    "losses",
     "operators",
     "solvers",
 ]

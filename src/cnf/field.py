@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cnf.bases.basis import Basis, Evaluator
+from cnf.bases.basis import Basis, Evaluator, check_smoothness
 from cnf.bases.hermite import Hermite
 from cnf.bases.layers import smoothness as network_smoothness
 from cnf.constraints import Constraint
@@ -20,7 +20,6 @@ from cnf.errors import (
     CnfError,
     ConstraintError,
     OverdeterminedError,
-    SmoothnessError,
     SmoothnessWarning,
     ViolationError,
     ViolationWarning,
@@ -76,7 +75,7 @@ class ConstrainedField(nn.Module):
             )
         if on_violation not in ("raise", "warn"):
             raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
-        if tolerance is not None and not tolerance > 0:
+        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0):
             raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
         if base is not None and not isinstance(base, nn.Module):
             raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
@@ -84,7 +83,7 @@ class ConstrainedField(nn.Module):
         if not isinstance(self.solver, Solver):
             raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(solver).__name__}")
         self.basis, self.base, self.on_violation = basis, base, on_violation
-        self.constraints = _checked(basis, [constraints] if isinstance(constraints, Constraint) else list(constraints))
+        self.constraints = _checked(basis, constraints)
         self.dtype = self.constraints[0].points.dtype
         self.basis.to(self.dtype)
         self.tolerance = tolerance if tolerance is not None else TOLERANCE.get(self.dtype, 1e-4)
@@ -149,6 +148,12 @@ class ConstrainedField(nn.Module):
 
     def _factored(self) -> Factored:
         started = time.perf_counter()
+        types = {t.dtype for t in (*self.basis.parameters(), *self.basis.buffers()) if t.is_floating_point()}
+        if types - {self.dtype}:
+            raise BasisError(
+                f"the basis is in {', '.join(map(str, types))} now, the field in {self.dtype}: was it given to another "
+                "field since? Build one basis for each, or convert this field: field.to(dtype)"
+            )
         evaluator = self.basis.snapshot()
         matrices = tuple(assemble_matrices(evaluator, self.basis, self.constraints, self.layout))
         for matrix in matrices:
@@ -165,7 +170,8 @@ class ConstrainedField(nn.Module):
     def _solved(self, factored: Factored) -> Solution:
         started = time.perf_counter()
         base = None if self.base is None else self._base_values
-        targets = assemble_targets(self.constraints, self.layout, base)
+        constraints = tuple(c.renewed() for c in self.constraints)
+        targets = assemble_targets(constraints, self.layout, base)
         parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
         blocks = tuple(Block(*triple) for triple in zip(self.layout, factored.matrices, targets, strict=True))
         seconds = factored.seconds + time.perf_counter() - started
@@ -173,7 +179,7 @@ class ConstrainedField(nn.Module):
         self._judge(certificate)
         weights = self._scattered(parts)
         return Solution(
-            self.basis.space, self.basis, factored.evaluator, weights, self.base, certificate, self.constraints, blocks
+            self.basis.space, self.basis, factored.evaluator, weights, self.base, certificate, constraints, blocks
         )
 
     def _base_values(self, x: Tensor) -> Tensor:
@@ -287,15 +293,27 @@ class ConstrainedField(nn.Module):
         for constraint in self.constraints:
             for name, value in (*constraint.operator.data, *constraint.right_hand_side.data.items()):
                 if isinstance(value, nn.Parameter):
-                    self.coefficients[name] = value
+                    self.coefficients[_free_name(self.coefficients, name, value)] = value
                 elif isinstance(value, nn.Module):
-                    self.coefficient_networks[name] = value
+                    self.coefficient_networks[_free_name(self.coefficient_networks, name, value)] = value
 
     def _key(self) -> tuple:
         tensors = [*self.parameters(), *self.buffers()]
         for c in self.constraints:
-            tensors += [c.points, c.values, *(v for _, v in c.operator.data if isinstance(v, Tensor))]
-        return (self.training, fingerprint(tensors))
+            with torch.no_grad():
+                values = c.renewed().values
+            tensors += [c.points, values, *(v for _, v in c.operator.data if isinstance(v, Tensor))]
+        return (tuple(m.training for m in self.modules()), fingerprint(tensors))
+
+    def _apply(self, fn, recurse: bool = True):
+        """Constraints move along with the parameters, to another precision or device."""
+        super()._apply(fn, recurse)
+        points = fn(self.constraints[0].points)
+        self.constraints = tuple(c.to(points.dtype, points.device) for c in self.constraints)
+        if self.tolerance == TOLERANCE.get(self.dtype):
+            self.tolerance = TOLERANCE.get(points.dtype, 1e-4)
+        self.dtype, self._cache = points.dtype, None
+        return self
 
     def save(self, path: object) -> None:
         """Write the field to a file that `cnf.load` reads back; no pickle."""
@@ -315,7 +333,16 @@ class ConstrainedField(nn.Module):
         return "\n".join(repr(c) for c in self.constraints)
 
 
-def _checked(basis: Basis, constraints: list[Constraint]) -> tuple[Constraint, ...]:
+def _free_name(table: Mapping[str, object], name: str, value: object) -> str:
+    """`name`, or with a number behind it if another coefficient has it already."""
+    free, count = name, 2
+    while free in table and table[free] is not value:
+        free, count = f"{name}_{count}", count + 1
+    return free
+
+
+def _checked(basis: Basis, given: Sequence[Constraint] | Constraint) -> tuple[Constraint, ...]:
+    constraints = [given] if isinstance(given, Constraint) else list(given) if isinstance(given, Sequence) else []
     if not constraints or not all(isinstance(c, Constraint) for c in constraints):
         raise ConstraintError("a field needs at least one constraint, made with space.constraint(...)")
     seen: set[str] = set()
@@ -325,12 +352,7 @@ def _checked(basis: Basis, constraints: list[Constraint]) -> tuple[Constraint, .
         if c.name in seen:
             raise ConstraintError(f"two constraints are called {c.name!r}; give each its own name=")
         seen.add(c.name)
-        if basis.smoothness is not None and c.operator.order > basis.smoothness:
-            raise SmoothnessError(
-                f"constraint {c.name!r} takes derivatives of order {c.operator.order}, but "
-                f"{type(basis).__name__} has them only "
-                f"up to order {basis.smoothness}; use a smoother kernel or activation (Gaussian, tanh, sine)"
-            )
+        check_smoothness(basis, c.operator, f"constraint {c.name!r}")
     networks = [m for m in basis.modules() if network_smoothness(m) == 1]
     if networks and any(c.operator.order >= 1 for c in constraints):
         warnings.warn(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Basis, Evaluator, check_smoothness, values_request
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError
@@ -60,6 +60,7 @@ class Solution:
     def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
         """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows)."""
         operator = self.space.operator(asked, **coefficients)
+        check_smoothness(self.basis, operator, f"the operator {operator.to_latex()}")
         points = self._points(x)
         if not points.shape[0]:
             return self.weights.new_zeros(0, len(operator.rows))
@@ -69,6 +70,7 @@ class Solution:
 
     def residual(self, constraint: Constraint) -> Tensor:
         """L f - g of a constraint, which need not be one of the field's own, (P, R)."""
+        constraint = constraint.renewed()
         probes = constraint.expanded()
         shape = constraint.values.shape
         total = self._apply_probes(probes, *shape)
@@ -102,7 +104,12 @@ class Solution:
 
     def _points(self, x: Tensor) -> Tensor:
         width = len(self.space.coordinates)
-        points = x if isinstance(x, Tensor) else torch.as_tensor(x)
+        try:
+            points = x if isinstance(x, Tensor) else torch.as_tensor(x)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ConstraintError(f"the points cannot be read as an array of numbers ({error})") from None
+        if points.is_complex():
+            raise ConstraintError("the points are complex; expected real coordinates")
         if points.dim() == 1 and width == 1:
             points = points[:, None]
         if points.dim() != 2 or points.shape[1] != width:

@@ -8,6 +8,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from cnf.bases.basis import check_space
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import as_points
 from cnf.errors import BasisError, RepeatedAnchorError
@@ -21,6 +22,7 @@ def anchor_points(space: Space, anchors: Anchors, distinct: bool = True) -> Tens
 
     With `distinct`, coincident anchors are refused: functions centred on them would be equal.
     """
+    check_space(space)
     if isinstance(anchors, Constraint):
         anchors = [anchors]
     owners: list[str] = []

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from cnf.constraints import Space
-from cnf.errors import BasisError
+from cnf.errors import BasisError, SmoothnessError
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import derivatives
+from cnf.operators.operator import Operator
 
 
 class Evaluator(Protocol):
@@ -28,6 +29,12 @@ class Evaluator(Protocol):
         ...
 
 
+def check_space(space: object) -> None:
+    """Every basis starts with its space."""
+    if not isinstance(space, Space):
+        raise BasisError(f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}")
+
+
 class Basis(nn.Module):
     """Subclass, call `super().__init__(space, size)`, and write `forward(x)`."""
 
@@ -36,10 +43,7 @@ class Basis(nn.Module):
 
     def __init__(self, space: Space, size: int | None = None):
         super().__init__()
-        if not isinstance(space, Space):
-            raise BasisError(
-                f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}"
-            )
+        check_space(space)
         self.space = space
         self._size = size
 
@@ -64,7 +68,13 @@ class Basis(nn.Module):
         like = next(iter([*self.parameters(), *self.buffers()]), torch.empty(0, dtype=torch.float64))
         dtype = like.dtype if like.is_floating_point() else torch.float64
         with torch.no_grad():
-            values = self(torch.zeros(1, self.dimension, dtype=dtype, device=like.device))
+            try:
+                values = self(torch.zeros(1, self.dimension, dtype=dtype, device=like.device))
+            except RuntimeError as error:
+                raise BasisError(
+                    f"{type(self).__name__} cannot be evaluated at a point of {self.dimension} coordinates ({error}); "
+                    "does its encoder or network take that many?"
+                ) from error
         channels = len(self.space.channels)
         good = isinstance(values, Tensor) and values.dim() in (2, 3) and values.shape[0] == 1
         if not good or (values.dim() == 3 and values.shape[2] not in (1, channels)):
@@ -89,6 +99,15 @@ class Basis(nn.Module):
     def config(self) -> dict:
         """Constructor arguments to save and rebuild this basis from; own bases are passed to `cnf.load` instead."""
         raise BasisError(f"{type(self).__name__} does not say how to rebuild itself (no config method)")
+
+
+def check_smoothness(basis: Basis, operator: Operator, who: str) -> None:
+    """Refuse derivatives that the basis does not have; `who` asks for them."""
+    if basis.smoothness is not None and operator.order > basis.smoothness:
+        raise SmoothnessError(
+            f"{who} takes derivatives of order {operator.order}, but {type(basis).__name__} has them only up to order "
+            f"{basis.smoothness}; use a smoother kernel or activation (Gaussian, tanh, sine)"
+        )
 
 
 def values_request(dimension: int, like: Tensor, channel: int = 0) -> Request:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import side_by_side
-from cnf.bases.kernels import Bandwidth
+from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request
@@ -32,14 +32,12 @@ class RandomFourier(Basis):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise BasisError(f"size is the number of basis functions, a whole number of at least 1; got {size!r}")
         super().__init__(space, size)
-        width = torch.as_tensor(bandwidth, dtype=torch.float64).detach().clone()
+        width = positive_lengths(bandwidth, "bandwidth")
         if tuple(width.shape) not in ((), (self.dimension,)):
             raise BasisError(
                 f"bandwidth of shape {tuple(width.shape)} given; expected a number or {self.dimension}, one "
                 "per coordinate"
             )
-        if not bool((width > 0).all()) or not bool(torch.isfinite(width).all()):
-            raise BasisError(f"a bandwidth is positive; got {bandwidth!r}")
         generator = torch.Generator().manual_seed(seed)
         self.seed = seed
         self.register_buffer("directions", torch.randn(size, self.dimension, dtype=torch.float64, generator=generator))

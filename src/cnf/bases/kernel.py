@@ -51,6 +51,11 @@ class Kernel(Basis):
                 f"encoder must be a torch module R^D -> R^F, such as cnf.encoders.MLP; got a {type(encoder).__name__}"
             )
         self.encoder = encoder.to(points.dtype) if encoder is not None else None
+        if self.encoder is not None:
+            try:
+                self.encoder(points[:1])
+            except RuntimeError as error:
+                raise BasisError(f"the encoder cannot take points of {self.dimension} coordinates ({error})") from error
         limits = [self.kernel.smoothness, smoothness(encoder) if encoder is not None else None]
         known = [limit for limit in limits if limit is not None]
         self.smoothness = min(known) if known else None

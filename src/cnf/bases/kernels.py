@@ -24,6 +24,17 @@ Bandwidth = float | Sequence[float] | Tensor
 TINY = {torch.float64: 1e-32, torch.float32: 1e-6}
 
 
+def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float64) -> Tensor:
+    """A number or several as a tensor of its own, checked to be positive and finite."""
+    try:
+        value = torch.as_tensor(given, dtype=dtype).detach().clone()
+    except (TypeError, ValueError, RuntimeError):
+        value = torch.zeros(())
+    if not bool(torch.isfinite(value).all()) or not bool((value > 0).all()):
+        raise BasisError(f"a {word} is a positive number, or one per coordinate; got {given!r}")
+    return value
+
+
 class KernelProfile(nn.Module):
     """Base of all kernels."""
 
@@ -60,8 +71,8 @@ class ScaledKernel(KernelProfile):
 
     def __init__(self, length: Bandwidth, word: str):
         super().__init__()
-        value = torch.as_tensor(length, dtype=torch.float64).detach().clone()
-        if value.dim() > 1 or not bool(torch.isfinite(value).all()) or not bool((value > 0).all()):
+        value = positive_lengths(length, word)
+        if value.dim() > 1:
             raise BasisError(f"a {word} is a positive number, or one per coordinate; got {length!r}")
         self.log_length = nn.Parameter(value.log())
 

@@ -9,7 +9,7 @@ from math import perm
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis, values_request
+from cnf.bases.basis import Basis, check_space, values_request
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request, combine, wanted
@@ -34,6 +34,7 @@ class Polynomial(Basis):
     ):
         if not isinstance(degree, int) or degree < 0:
             raise BasisError(f"the degree is a whole number of at least 0; got {degree!r}")
+        check_space(space)
         dimension = len(space.coordinates)
         exponents = [e for e in product(range(degree + 1), repeat=dimension) if sum(e) <= degree]
         exponents.sort(key=lambda e: (sum(e), e))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import chained_gaussian, quadratic_argument
-from cnf.bases.kernels import Bandwidth
+from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
@@ -29,10 +29,8 @@ class SkewedRBF(Basis):
     def __init__(self, space: Space, anchors: Anchors, bandwidth: Bandwidth = 0.1, full: bool = False):
         points = anchor_points(space, anchors)
         super().__init__(space, points.shape[0])
-        width = torch.as_tensor(bandwidth, dtype=points.dtype).detach().clone()
+        width = positive_lengths(bandwidth, "bandwidth", points.dtype)
         given = tuple(width.shape)
-        if not bool((width > 0).all()) or not bool(torch.isfinite(width).all()):
-            raise BasisError(f"a bandwidth is a positive number, or one per coordinate; got {bandwidth!r}")
         if given not in ((), (self.dimension,), tuple(points.shape)):
             raise BasisError(
                 f"bandwidth of shape {given} given; expected a number or {self.dimension}, one per coordinate"

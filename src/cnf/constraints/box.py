@@ -19,8 +19,11 @@ class Box:
     upper: tuple[float, ...]
 
     def __init__(self, lower: Sequence[float] | float, upper: Sequence[float] | float):
-        low = (float(lower),) if isinstance(lower, int | float) else tuple(float(v) for v in lower)
-        high = (float(upper),) if isinstance(upper, int | float) else tuple(float(v) for v in upper)
+        try:
+            low = (float(lower),) if isinstance(lower, int | float) else tuple(float(v) for v in lower)
+            high = (float(upper),) if isinstance(upper, int | float) else tuple(float(v) for v in upper)
+        except (TypeError, ValueError):
+            raise ConstraintError(f"the corners of a box are numbers; got {lower!r} and {upper!r}") from None
         if len(low) != len(high) or not low:
             raise ConstraintError(f"a box needs two corners of the same width, got {low} and {high}")
         if not all(a < b for a, b in zip(low, high, strict=True)):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.errors import ConstraintError, OperatorError
-from cnf.operators.coefficients import Datum, evaluate
+from cnf.operators.coefficients import Datum, called, evaluate
 from cnf.operators.expansion import Probe, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
@@ -40,8 +40,7 @@ class RightHandSide:
         if isinstance(self.source, Tensor):
             return shaped(self.source, count, rows, name).to(points)
         if callable(self.source):
-            result = self.source(points)
-            return shaped(torch.as_tensor(result), count, rows, name).to(points)
+            return shaped(_as_tensor(called(self.source, points), name), count, rows, name).to(points)
         return points.new_full((count, rows), float(self.source))
 
 
@@ -70,9 +69,19 @@ class Constraint:
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
         return Constraint(self.name, self.operator, points, values, self.right_hand_side)
 
+    def renewed(self) -> Constraint:
+        """The constraint with its values evaluated anew if anything learnable is in them, as training moves it."""
+        side = self.right_hand_side
+        parts = (side.source, *side.data.values())
+        networks = any(isinstance(part, nn.Module) for part in parts)
+        if not (networks or self.values.requires_grad or any(getattr(p, "requires_grad", False) for p in parts)):
+            return self
+        values = side.at(self.points, self.values.shape[1], self.name)
+        return Constraint(self.name, self.operator, self.points, values, side)
+
     def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
-        side = RightHandSide(_as_source(values), self.right_hand_side.frame)
+        side = RightHandSide(_as_source(values, self.name), self.right_hand_side.frame)
         return make_constraint(self.name, self.operator, self.points, side)
 
     def at(self, points: Tensor, name: str | None = None) -> Constraint:
@@ -99,7 +108,7 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
             f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them"
         )
     try:
-        probes = expand(operator, x[:1] if not any(True for _ in operator.data) else x)
+        probes = expand(operator, x)
     except OperatorError as error:
         raise ConstraintError(f"constraint {name!r}: {error}") from error
     for probe in probes:
@@ -172,12 +181,18 @@ def shaped(values: Tensor, count: int, rows: int, name: str) -> Tensor:
     )
 
 
-def _as_source(values: object) -> Values:
+def _as_source(values: object, name: str) -> Values:
     if isinstance(values, Tensor) or callable(values):
         return values
     if isinstance(values, int | float) and not isinstance(values, bool):
         return float(values)
+    return _as_tensor(values, name)
+
+
+def _as_tensor(values: object, name: str) -> Tensor:
     try:
-        return torch.as_tensor(values, dtype=torch.float64)
+        return values if isinstance(values, Tensor) else torch.as_tensor(values, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ConstraintError(f"values of type {type(values).__name__} cannot be read as numbers ({error})") from None
+        raise ConstraintError(
+            f"constraint {name!r}: values of type {type(values).__name__} cannot be read as numbers ({error})"
+        ) from None

@@ -85,6 +85,12 @@ class Space:
             operator, sides, data = self.operator(asked, **coefficients), None, {}
         if not any(operator.rows):
             raise ConstraintError(f"constraint {label!r}: the operator is zero, so it says nothing about the field")
+        if not all(operator.rows):
+            empty = next(k for k, row in enumerate(operator.rows) if not row)
+            raise ConstraintError(
+                f"constraint {label!r}: row {empty + 1} of the operator is zero, so it says nothing about the field; "
+                "leave that row out"
+            )
         if sides is not None and equals is not None:
             raise ConstraintError(
                 f"constraint {label!r}: the equation has a right-hand side already; leave out `equals`"
@@ -93,7 +99,7 @@ class Space:
             raise ConstraintError(
                 f"constraint {label!r}: say what the operator equals, with `= ...` in the LaTeX or `equals=`"
             )
-        side = RightHandSide(sides if sides is not None else _as_source(equals), self.frame, data)
+        side = RightHandSide(sides if sides is not None else _as_source(equals, label), self.frame, data)
         return make_constraint(label, operator, self._default_point(operator, label) if at is None else at, side)
 
     def _default_point(self, operator: Operator, name: str) -> torch.Tensor:
@@ -113,4 +119,6 @@ class Space:
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         return tuple(given.replace(",", " ").split())
+    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise OperatorError(f"names are given as a string such as 'x y', or as a list of strings; got {given!r}")
     return tuple(given)

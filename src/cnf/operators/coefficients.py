@@ -18,7 +18,7 @@ from functools import cache
 
 import sympy as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.errors import OperatorError
 from cnf.operators.forward import derivative
@@ -66,7 +66,7 @@ def row_function(name: str, width: int) -> type[sp.Function]:
 def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Datum | None]:
     """What the user gave for the coefficient `name` -> its expression, and the data to keep beside the operator."""
     coordinates = [symbol(c) for c in frame.coordinates]
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool | str | bytes) or value is None:
         raise OperatorError(f"the coefficient {name!r} is {value!r}; expected a number, a tensor or a callable")
     if isinstance(value, Tensor):
         if not torch.isfinite(value).all():
@@ -188,7 +188,7 @@ class _Walk:
         columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
         points = torch.stack(columns, dim=-1)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
-        result = derivative(lambda x: _column(function(x), node.data, x), flat, node.orders)
+        result = derivative(lambda x: _column(called(function, x), node.data, x), flat, node.orders)
         return result.reshape(points.shape[:-1]).to(self.like)
 
     def _row(self, node: RowFunction) -> Tensor:
@@ -205,6 +205,12 @@ class _Walk:
                 "one per point is needed"
             )
         return datum.to(like).reshape((-1,) + (1,) * (like.dim() - 1))
+
+
+def called(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    """A callable at the points; a network in its own precision, whatever that of the points."""
+    like = next(function.parameters(), None) if isinstance(function, nn.Module) else None
+    return function(points if like is None else points.to(like.dtype))
 
 
 def _fold(operation: Callable[[Tensor, Tensor], Tensor], parts: list[Tensor]) -> Tensor:

@@ -1,6 +1,6 @@
 """LaTeX -> operators: the public face of the reader.
 
-    tokens.py -> grammar.py -> semantics.py (factors.py, reach.py, names.py, values.py) -> Operator
+    reader/: tokens.py -> grammar.py -> semantics.py (factors.py, reach.py, names.py, values.py) -> Operator
 
 A string is data from a stranger: its length, depth, derivative orders and the work it may cause are bounded, nothing is
 evaluated as code, and whatever is wrong with it is a `LatexError` that shows the place.
@@ -19,14 +19,14 @@ from lark import Token, Tree
 
 from cnf.errors import LatexError, OperatorError
 from cnf.operators.coefficients import Datum
-from cnf.operators.expressions import MAX_MONOMIALS, monomials, supported
 from cnf.operators.frame import Frame
-from cnf.operators.grammar import parse
-from cnf.operators.names import Names
-from cnf.operators.notation import start
 from cnf.operators.operator import Operator
-from cnf.operators.semantics import Reader
-from cnf.operators.values import Affine, Value, added, described, negated
+from cnf.operators.reader.expressions import MAX_MONOMIALS, monomials, supported
+from cnf.operators.reader.grammar import parse
+from cnf.operators.reader.names import Names
+from cnf.operators.reader.notation import start
+from cnf.operators.reader.semantics import Reader
+from cnf.operators.reader.values import Affine, Value, added, described, negated
 
 Result = TypeVar("Result")
 Equation = tuple[Operator, tuple[sp.Expr, ...] | None, dict[str, Datum]]
@@ -143,6 +143,8 @@ def _balanced(reader: Reader, row: Tree) -> Value:
     if len(sides) > 2:
         raise reader.error("an equation has one '='; separate equations with ;", _equals(reader, sides[1:]))
     left, right = (reader.value(reader.sum(side)) for side in sides)
+    if not left.has_field:
+        left, right = right, left  # 0 = u - x is u = x, not -u = -x
     if left.shape and not right.shape and not right.has_field:
         right = Value(right.rows * len(left.rows), left.shape, right.at)
     elif right.shape and not left.shape and not left.has_field:

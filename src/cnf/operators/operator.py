@@ -22,7 +22,7 @@ import torch
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import Datum
 from cnf.operators.frame import Frame, symbol
-from cnf.operators.place import HERE, Place, canonical, inside, replace
+from cnf.operators.place import HERE, Place, canonical, derivative, inside, replace
 from cnf.operators.printing import row_latex
 
 Derivatives = tuple[tuple[str, int], ...]
@@ -61,10 +61,10 @@ class Term:
     def differentiated(self, coordinate: str) -> list[Term]:
         """d/dx of the whole term: product rule, chain rule through the place, Leibniz rule for limits."""
         x = symbol(coordinate)
-        terms = [self.replaced(coefficient=_derivative(self.coefficient, x))]
+        terms = [self.replaced(coefficient=derivative(self.coefficient, x))]
         touched = {name for name, _ in self.place.substitution} | {coordinate}
         for name in sorted(touched):
-            inner = _derivative(self.place.at(name), x)
+            inner = derivative(self.place.at(name), x)
             if inner != 0:
                 terms.append(self.raised(name).replaced(coefficient=self.coefficient * inner))
         for k, integral in enumerate(self.place.integrals):
@@ -81,13 +81,6 @@ class Term:
         """The term evaluated at `outer` and multiplied by `factor` (which lives outside)."""
         coefficient, place = inside(outer, self.coefficient, self.place, names)
         return self.replaced(coefficient=factor * coefficient, place=place)
-
-
-def _derivative(expression: sp.Expr, x: sp.Symbol) -> sp.Expr:
-    """d expression / dx, without SymPy's machinery for the cases that come up in every term."""
-    if expression == x:
-        return sp.S.One
-    return expression.diff(x) if x in expression.free_symbols else sp.S.Zero
 
 
 Row = tuple[Term, ...]
@@ -240,7 +233,7 @@ class Operator:
         if all(term.channel is None for row in self.rows for term in row):
             rows = [_composed(a_row, dict.fromkeys([None], b_row), frame) for b_row in b.rows for a_row in self.rows]
             return Operator.of(rows, frame, data)
-        outer = self._needs_frame()
+        outer = frame if frame is not None else self._needs_frame()
         if (len(b.rows) == 1 and len(outer.channels) == 1) or len(b.rows) == len(outer.channels):
             by_channel: dict[str | None, Row] = dict(zip(outer.channels, b.rows, strict=True))
         else:

@@ -83,6 +83,13 @@ def replace(expression: sp.Expr, substitution: Mapping[sp.Symbol, sp.Expr]) -> s
     return expression.xreplace(dict(substitution)) if substitution else expression
 
 
+def derivative(expression: sp.Expr, x: sp.Symbol) -> sp.Expr:
+    """d expression / dx, without SymPy's machinery for the cases that come up in every term."""
+    if expression == x:
+        return sp.S.One
+    return expression.diff(x) if x in expression.free_symbols else sp.S.Zero
+
+
 def inside(outer: Place, coefficient: sp.Expr, inner: Place, names: tuple[str, ...]) -> tuple[sp.Expr, Place]:
     """Evaluate `coefficient * f(inner)` at `outer`: the coefficient and place of the result."""
     fresh = {i.variable: sp.Dummy(i.variable.name.lstrip("_"), real=True) for i in inner.integrals}

@@ -70,8 +70,12 @@ def _pseudo_gradient(
     apply = _Apply.apply
     tall, wide = (grad, b) if transposed else (b, grad)  # (m, k) and (n, k)
     squared = factor.scale_rows.to(matrix)[:, None] ** 2
-    unreached = wide - apply(matrix, matrix @ wide, factor, False)
-    missed = tall - matrix @ right
+    if torch.is_grad_enabled():  # a second derivative is asked for: only the maps themselves can be differentiated
+        unreached = wide - apply(matrix, matrix @ wide, factor, False)
+        missed = tall - matrix @ right
+    else:  # A^+ (A g) would lose as many digits as the condition number has, and the factor next to it is large
+        unreached = factor.unreached(wide.to(torch.float64)).to(wide)
+        missed = factor.missed(tall.to(torch.float64)).to(tall)
     lefts = torch.cat([-left, apply(matrix, right, factor, True), squared * missed], dim=1)
     rights = torch.cat([right, unreached, apply(matrix, left / squared, factor, False)], dim=1)
     return lefts @ rights.T

@@ -27,7 +27,7 @@ class LU(Solver):
                 "use cnf.solvers.MinimumNorm() (or Auto) for wide systems"
             )
         scaled, rows, columns = equilibrated(matrix.detach())
-        lu, pivots = torch.linalg.lu_factor(scaled)
+        lu, pivots, _ = torch.linalg.lu_factor_ex(scaled)  # judged below; lu_factor would raise
         smallest = lu.diagonal().abs().min() if n else lu.new_ones(())
         if not bool(smallest > 0) or not bool(torch.isfinite(smallest)):
             raise SingularSystemError(

@@ -30,7 +30,9 @@ class MinimumNorm(Solver):
 
     def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
         wide = matrix.detach().to(torch.float64)
-        rows = power_of_two_scales(torch.linalg.vector_norm(wide, dim=1))
+        norms = torch.linalg.vector_norm(wide, dim=1)
+        # With more conditions than functions the scales would be weights, and change the least-squares answer.
+        rows = power_of_two_scales(norms) if wide.shape[0] <= wide.shape[1] else torch.ones_like(norms)
         scaled = wide * rows[:, None]
         try:
             u, s, vh = torch.linalg.svd(scaled, full_matrices=False)
@@ -82,6 +84,21 @@ class MinimumNormFactor(Factor):
 
     def solve_transposed(self, b: Tensor) -> Tensor:
         return self.scale_rows[:, None] * (self.left @ ((self.right @ b) / self.values[:, None]))
+
+    def unreached(self, b: Tensor) -> Tensor:
+        if self.rank == self.shape[1]:
+            return torch.zeros_like(b)
+        for _ in range(2):  # the second time removes what rounding left of the first
+            b = b - self.right.T @ (self.right @ b)
+        return b
+
+    def missed(self, b: Tensor) -> Tensor:
+        if self.rank == self.shape[0]:
+            return torch.zeros_like(b)
+        scaled = b * self.scale_rows[:, None]
+        for _ in range(2):
+            scaled = scaled - self.left @ (self.left.T @ scaled)
+        return scaled / self.scale_rows[:, None]
 
     @property
     def rank(self) -> int:

@@ -38,6 +38,14 @@ class Factor(ABC):
     def solve_transposed(self, b: Tensor) -> Tensor:
         """(n, k) -> (m, k) for the transposed matrix."""
 
+    def unreached(self, b: Tensor) -> Tensor:
+        """The part of b (n, k) that no combination of the rows gives; needed of factors with `pseudo` only."""
+        return torch.zeros_like(b)
+
+    def missed(self, b: Tensor) -> Tensor:
+        """The part of b (m, k) that A x cannot give, b - A A^+ b; needed of factors with `pseudo` only."""
+        return torch.zeros_like(b)
+
     @property
     @abstractmethod
     def rank(self) -> int:

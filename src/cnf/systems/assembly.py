@@ -92,7 +92,7 @@ def _stacked(
         if basis.joint:
             present = [cells[i, r, c] for c in copy.channels if (i, r, c) in cells]
             row = sum(present[1:], present[0])
-            rows.append(row if copy.groups in ((), ((0, 0),)) else row[:, joint_columns(basis, copy)])
+            rows.append(row[:, joint_columns(basis, copy)] if copy.groups else row)
         else:
             like = next(cells[i, r, c] for c in copy.channels if (i, r, c) in cells)
             zero = like.new_zeros(count, basis.size)
@@ -109,7 +109,7 @@ def joint_columns(basis: Basis, copy: Copy) -> Tensor:
         for r in range(len(constraint.operator.rows)):
             starts[i, r] = (total, total + constraint.points.shape[0])
             total += constraint.points.shape[0]
-    if not starts:
+    if not copy.groups:
         return torch.arange(basis.size)
     return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
 

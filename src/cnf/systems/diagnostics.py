@@ -11,7 +11,9 @@ from cnf.constraints import Constraint
 from cnf.systems.assembly import Block
 
 DEPENDENT = 1e-15  # singular values below this fraction of the largest mark dependent rows
-CONTRADICTION = 1e-6  # of the data that no weights can reach; less is what ill conditioning leaves behind
+CONTRADICTION = 1e-3  # of the data that no weights can reach; less may be what ill conditioning leaves behind,
+CLEAR_CONTRADICTION = 1e-8  # unless a gap in the singular values shows that the rows are dependent exactly
+GAP = 1e3
 INVOLVED = 1e-3  # rows with at least this share of the worst inconsistency are named
 LARGEST = 6000  # conditions up to which the search is made
 
@@ -57,11 +59,19 @@ def _conflicts(
         return [_described(who, owners, constraints, "cannot be met: every basis function vanishes under its operator")]
     twins = _contradicting_twins(rows, sides, size)
     if twins:
-        return [_described(pair, owners, constraints, "ask for different values of the same thing") for pair in twins]
+        together: dict[tuple[int, ...], list[int]] = {}
+        for pair in twins:
+            together.setdefault(tuple(sorted({owners[w][0] for w in pair})), []).extend(pair)
+        return [
+            _described(who, owners, constraints, "ask for different values of the same thing")
+            for who in together.values()
+        ]
     u, s, _ = torch.linalg.svd(rows, full_matrices=False)
     reached = u[:, s > DEPENDENT * s[0]]
     missed = sides - reached @ (reached.T @ sides)
-    if float(missed.abs().max()) <= CONTRADICTION * size:
+    kept = reached.shape[1]
+    gap = kept == s.numel() or float(s[kept - 1]) > GAP * float(s[kept])
+    if float(missed.abs().max()) <= (CLEAR_CONTRADICTION if gap else CONTRADICTION) * size:
         return []
     who = torch.nonzero(missed.abs() >= INVOLVED * missed.abs().max())[:, 0].tolist()
     names = {constraints[owners[w][0]].name for w in who}
@@ -75,7 +85,7 @@ def _contradicting_twins(rows: Tensor, sides: Tensor, size: float) -> list[list[
     order = torch.argsort(rows @ probe)
     close = torch.linalg.vector_norm(rows[order[1:]] - rows[order[:-1]], dim=1) < 1e-12
     apart = (sides[order[1:]] - sides[order[:-1]]).abs() > 1e-10 * size
-    return [[int(order[k]), int(order[k + 1])] for k in torch.nonzero(close & apart)[:, 0].tolist()][:5]
+    return [[int(order[k]), int(order[k + 1])] for k in torch.nonzero(close & apart)[:, 0].tolist()]
 
 
 def _described(
@@ -84,6 +94,7 @@ def _described(
     involved = sorted({owners[w][0] for w in who})
     names = [constraints[i].name for i in involved]
     points = torch.stack([constraints[owners[w][0]].points[owners[w][1]].detach().to(torch.float64) for w in who])
+    points = torch.unique(points, dim=0)
     where = ", ".join(f"{v:.6g}" for v in points[0].tolist())
     listed = " and ".join(repr(n) for n in names)
     subject = f"constraints {listed}" if len(names) > 1 else f"constraint {listed}"

@@ -21,6 +21,8 @@ def fingerprint(tensors: Sequence[Tensor]) -> tuple:
 def _checksum(tensor: Tensor) -> int:
     if not tensor.numel():
         return 0
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
     words = tensor.contiguous().reshape(-1).view(WORDS[tensor.element_size()]).to(torch.int64)
     # Odd multipliers that depend on the position: wrap-around sums of these notice swaps as well as changes.
     ramp = torch.arange(words.numel(), device=words.device, dtype=torch.int64) * 0x5851F42D4C957F2D + 1

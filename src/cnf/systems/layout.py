@@ -23,7 +23,7 @@ class Copy:
 
     rows: tuple[RowName, ...]
     channels: tuple[int, ...]
-    groups: tuple[RowName, ...] = ()  # joint bases: the functions (by condition) whose weights it gives
+    groups: tuple[RowName, ...] = ()  # Hermite with several channels: the functions, by condition, it gives weights to
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,15 @@ def lay_out(basis: Basis, constraints: Sequence[Constraint]) -> tuple[BlockLayou
     channels = range(len(basis.space.channels))
     rows = {(i, r): _channels(c, r) for i, c in enumerate(constraints) for r in range(len(c.operator.rows))}
     groups: dict[RowName, frozenset[int]] = {}
-    if basis.joint:
-        sources = basis.constraints if isinstance(basis, Hermite) else ()
+    links = list(rows.values())
+    if basis.joint and isinstance(basis, Hermite):
+        sources = basis.constraints
         groups = {(i, r): _channels(c, r) for i, c in enumerate(sources) for r in range(len(c.operator.rows))}
-        if not groups:  # a joint basis that does not say which channels its functions touch: one block
-            groups = {(0, 0): frozenset(channels)}
+        links += groups.values()
+    elif basis.joint:  # which channels its functions touch is not known: one block
+        links.append(frozenset(channels))
     merged: dict[tuple, list[Copy]] = {}
-    for component in _components(len(channels), [*rows.values(), *groups.values()]):
+    for component in _components(len(channels), links):
         own = tuple(name for name, touched in rows.items() if touched & component)
         if not own:
             continue

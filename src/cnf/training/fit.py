@@ -7,10 +7,8 @@ on bit for bit.
 
 from __future__ import annotations
 
-import math
-import time
-import warnings
 from collections.abc import Iterable, Sequence
+
 from torch import Tensor
 
 from cnf.field import ConstrainedField
@@ -52,8 +50,9 @@ def fit(
     `patience`: stop after so many steps without a loss lower by `min_improvement` of its size; `target`: stop at that
     loss; `clip`: longest gradient. `callbacks`: callback(step, solution, history), before the update; True to stop.
     `checkpoint`: a file written every `checkpoint_every` steps and at the end; `resume=True` goes on from it, `steps`
-    counting from the very beginning. `keep`: "best" leaves the field with the parameters of the lowest loss seen (with
-    points drawn at random the luckiest step counts as best: "last" may serve better there), "last" with the last ones.
+    counting from the very beginning. `keep`: "best" leaves the field with the parameters of the lowest loss seen at a
+    step that met the tolerance (with points drawn at random the luckiest step counts as best: "last" may serve better
+    there), "last" with the last ones.
     Ctrl-C stops in good order.
     """
     check_settings(

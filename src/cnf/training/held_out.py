@@ -7,7 +7,7 @@ the error of each is divided by its natural size
 
 w_alpha the coefficients of its operator, l_k the extent of all constraint points along coordinate k, and U the
 amplitude of the field that the largest right-hand side asks for. It depends on no parameter of the basis, so the loss
-stays a plain function that line searches can use; and rescaling a constraint, a coordinate or the field changes nothing.
+stays a plain function that line searches can use; rescaling a constraint, a coordinate or the field changes nothing.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class HeldOutResidual(Loss):
             found = [c for c in solution.constraints if holds_elsewhere(c) and fills_space(c.points)]
             if not found:
                 raise TrainingError(
-                    f"{self.name}: no constraint of this field can be checked elsewhere: it takes a right-hand side that "
-                    "is known everywhere (a number, a callable or an equation, not a table) and points that fill the space. "
-                    "Give constraint= and points= yourself, or use LeaveOneOut"
+                    f"{self.name}: no constraint of this field can be checked elsewhere: it takes a right-hand side "
+                    "that is known everywhere (a number, a callable or an equation, not a table) and points that fill "
+                    "the space. Give constraint= and points= yourself, or use LeaveOneOut"
                 )
             return found
         by_name = {c.name: c for c in solution.constraints}

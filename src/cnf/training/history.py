@@ -19,8 +19,9 @@ class History:
 
     `residual` is the worst relative residual of all constraints at that step; `condition` is NaN at steps where it was
     not worked out; `seconds` counts from the start of the run, earlier parts of a resumed run included. `best_step` is
-    the number of updates after which the loss was lowest. A run that makes all its steps looks at the last update
-    once more: `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that was the best.
+    the number of updates after which the loss was lowest, steps that miss the field's tolerance counting only until
+    the first that meets it (`best_exact`). A run that makes all its steps looks at the last update once more:
+    `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that was the best.
     """
 
     step: list[int] = field(default_factory=list)
@@ -31,11 +32,14 @@ class History:
     seconds: list[float] = field(default_factory=list)
     best_step: int = 0
     best_loss: float = math.inf
+    best_exact: bool = False
     final_loss: float = math.nan
     final_residual: float = math.nan
     stopped: str = ""  # "steps", "patience", "target", "callback", "converged" or "interrupted"
 
-    def record(self, loss: float, terms: dict[str, float], residual: float, condition: float, seconds: float) -> bool:
+    def record(
+        self, loss: float, terms: dict[str, float], residual: float, condition: float, seconds: float, exact: bool
+    ) -> bool:
         """Add a step; True if it is the best so far."""
         self.step.append(len(self.step))
         self.loss.append(loss)
@@ -44,14 +48,14 @@ class History:
         self.residual.append(residual)
         self.condition.append(condition)
         self.seconds.append(seconds)
-        return self.compare(self.step[-1], loss)
+        return self.compare(self.step[-1], loss, exact)
 
-    def compare(self, step: int, loss: float) -> bool:
+    def compare(self, step: int, loss: float, exact: bool) -> bool:
         """Take note of a loss; True if it is the best so far."""
-        if loss < self.best_loss:
-            self.best_step, self.best_loss = step, loss
-            return True
-        return False
+        if exact < self.best_exact or (exact == self.best_exact and not loss < self.best_loss):
+            return False
+        self.best_step, self.best_loss, self.best_exact = step, loss, exact
+        return True
 
     @property
     def best_residual(self) -> float:
@@ -72,7 +76,7 @@ class History:
         cut = slice(steps)
         state: dict = {name: list(getattr(self, name)[cut]) for name in LISTS}
         state["terms"] = {name: list(values[cut]) for name, values in self.terms.items()}
-        for name in ("best_step", "best_loss", "final_loss", "final_residual", "stopped"):
+        for name in ("best_step", "best_loss", "best_exact", "final_loss", "final_residual", "stopped"):
             state[name] = getattr(self, name)
         return state
 
@@ -87,6 +91,7 @@ class History:
                 **{name: [float(v) for v in state[name]] for name in LISTS[1:]},
                 best_step=int(state["best_step"]),
                 best_loss=float(state["best_loss"]),
+                best_exact=bool(state["best_exact"]),
                 final_loss=float(state["final_loss"]),
                 final_residual=float(state["final_residual"]),
                 stopped=str(state["stopped"]),

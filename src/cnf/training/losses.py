@@ -46,7 +46,7 @@ class Loss(ABC):
             )
         value = self.weight * self.measure(solution, generator)
         if not bool(torch.isfinite(value)):
-            raise TrainingError(f"{self.name}: the loss is {float(value)}; {self.cause(solution)}")
+            raise TrainingError(f"{self.name}: the loss is {value.item()}; {self.cause(solution)}")
         return value
 
     @abstractmethod

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cnf.errors import FileError, TrainingError, ViolationWarning
+from cnf.errors import CnfError, FileError, TrainingError, ViolationWarning
 from cnf.field import ConstrainedField
 from cnf.training.checkpoint import (
     Checkpoint,
@@ -132,7 +132,9 @@ class Run:
         due = self.condition_every and self.step % self.condition_every == 0
         condition = certificate.condition if due else math.nan
         seconds = self.elapsed + time.perf_counter() - self.started
-        if self.history.record(evaluation.loss, evaluation.terms, certificate.worst, condition, seconds):
+        if self.history.record(
+            evaluation.loss, evaluation.terms, certificate.worst, condition, seconds, certificate.exact
+        ):
             self.best = self.here
         self.show.advance(self.step, evaluation.loss, certificate.worst, condition)
 
@@ -140,7 +142,8 @@ class Run:
         asked = [callback(self.step, evaluation.solution, self.history) for callback in self.callbacks]
         if any(answer is True for answer in asked):
             return "callback"
-        if self.target is not None and evaluation.loss <= self.target:
+        counts = evaluation.solution.certificate.exact or not self.history.best_exact
+        if self.target is not None and evaluation.loss <= self.target and counts:
             return "target"
         if self.patience.is_over(evaluation.loss):
             return "patience"
@@ -158,11 +161,24 @@ class Run:
                 value, known = known.value, None
                 return value
             torch.set_rng_state(self.random_state)  # a line search needs one and the same function
-            return self._evaluate(gradient=True).value
+            if not isinstance(self.optimizer, torch.optim.LBFGS):
+                return self._evaluate(gradient=True).value
+            try:
+                trial = self._evaluate(gradient=True)
+            except (CnfError, torch.linalg.LinAlgError):
+                return self._rejected(evaluation)
+            left = evaluation.solution.certificate.exact and not trial.solution.certificate.exact
+            return self._rejected(evaluation) if left else trial.value
 
         self.updating = True
         self.optimizer.step(closure)  # type: ignore[arg-type]
         self.updating = False
+
+    def _rejected(self, evaluation: Evaluation) -> Tensor:
+        """What a line search is told of a trial point without a loss, or where the constraints fail: go back."""
+        for parameter in self.trained:
+            parameter.grad = torch.zeros_like(parameter)
+        return evaluation.value + 100 * (1 + evaluation.value.abs())
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -174,7 +190,7 @@ class Run:
                 evaluation = self._evaluate(gradient=False)
             self.history.final_loss = evaluation.loss
             self.history.final_residual = evaluation.solution.certificate.worst
-            if self.history.compare(self.step, evaluation.loss):
+            if self.history.compare(self.step, evaluation.loss, evaluation.solution.certificate.exact):
                 self.best = self.here
         self._put(self.best if self.keep == "best" else self.here)
 
@@ -208,10 +224,22 @@ class Run:
     def _judge(self) -> None:
         """One warning at the end if the field that is kept misses its tolerance."""
         residual = self.history.best_residual if self.keep == "best" else self.history.last_residual
-        if len(self.history) and not residual <= self.model.tolerance:
+        history, tolerance = self.history, self.model.tolerance
+        lowest = min(history.loss, default=math.inf)
+        if self.keep == "best" and history.best_exact and history.best_loss > lowest:
+            step = history.loss.index(lowest)
+            warnings.warn(
+                f"the lowest loss, {lowest:.4g} at step {step}, missed the constraints by {history.residual[step]:.1e} "
+                f"(tolerance {tolerance:.0e}); kept is the lowest that met them, {history.best_loss:.4g} at step "
+                f"{history.best_step}. To allow more, give the field a larger tolerance; to stay away from ill "
+                "conditioned systems, add cnf.losses.Condition",
+                ViolationWarning,
+                stacklevel=4,
+            )
+        elif len(history) and not residual <= tolerance:
             warnings.warn(
                 f"after training, the constraints are missed by {residual:.1e} (relative), more than the tolerance "
-                f"{self.model.tolerance:.0e}; print(field.certificate) says where and why",
+                f"{tolerance:.0e}; print(field.certificate) says where and why",
                 ViolationWarning,
                 stacklevel=4,
             )

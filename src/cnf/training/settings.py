@@ -79,8 +79,9 @@ def choose_parameters(field: ConstrainedField, given: Iterable[Tensor] | None) -
         if not trained:
             frozen = " (all of its parameters have requires_grad=False)" if known else ""
             raise TrainingError(
-                f"there is nothing to train in this field: {type(field.basis).__name__} has no learnable parameter{frozen}."
-                " field.solve() is all it needs; to train, choose a basis with a bandwidth or a network, or give a base"
+                f"there is nothing to train in this field: {type(field.basis).__name__} has no learnable parameter"
+                f"{frozen}. field.solve() is all it needs; to train, choose a basis with a bandwidth or a network, or "
+                "give a base"
             )
     else:
         trained = [given] if isinstance(given, Tensor) else list(given)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from cnf.errors import OperatorError, nearest
 from cnf.operators.coefficients import DataFunction, Datum, RowFunction, as_coefficient
-from cnf.operators.expressions import FUNCTIONS, supported
 from cnf.operators.frame import NAME, Frame, symbol
 from cnf.operators.operator import Term
 from cnf.operators.printing import GREEK
-from cnf.operators.values import Affine, Value, scalar, vector
+from cnf.operators.reader.expressions import FUNCTIONS, supported
+from cnf.operators.reader.values import Affine, Value, scalar, vector
 
 CONSTANTS = {"pi": sp.pi, "e": sp.E}
 
@@ -53,9 +53,16 @@ class Names:
         """Names longer than a letter that can be written without a font."""
         return {n for n in (*self.frame.coordinates, *self.frame.channels, *self.given) if len(n) > 1 and "_" not in n}
 
-    def is_known(self, name: str) -> bool:
+    def is_known(self, name: str, upright: bool = False) -> bool:
+        """Whether `name` means something; `upright` if it was written as one word, \\mathrm{b_x}.
+
+        With a subscript, the x of a callable b is its derivative; only as one word, as printed, is it a component.
+        """
         known = name in self.bound or name in self.frame.coordinates or name in self.frame.channels
-        return known or name in self.given or self._component_of(name) is not None
+        if known or name in self.given:
+            return True
+        component = self._component_of(name)
+        return component is not None and (upright or not callable(self.given[component[0]]))
 
     # -- plain names ------------------------------------------------------------------------------------------
 
@@ -72,7 +79,7 @@ class Names:
         component = self._component_of(name)
         if component is not None:
             base, index = component
-            return scalar(self.direction(base)[index], at)
+            return self._kinded(self.direction(base)[index], at)
         if name in CONSTANTS:
             return scalar(CONSTANTS[name], at)
         raise OperatorError(self.unknown(name, name))
@@ -85,8 +92,11 @@ class Names:
         is_list = isinstance(given, list | tuple | sp.MatrixBase)
         if is_list or (isinstance(given, Tensor) and given.dim() == 2 and given.shape[1] > 1):
             raise OperatorError(f"{name!r} is a vector; write \\mathbf{{{name}}} for it, or {name}_x for a component")
-        expression = self._converted(name, given)
         self.used.add(name)
+        return self._kinded(self._converted(name, given), at)
+
+    def _kinded(self, expression: sp.Expr, at: int) -> Value:
+        """The coefficient, with how a bracket behind it is to be read."""
         if expression.has(DataFunction):
             return scalar(expression, at, "callable")
         if expression.has(RowFunction):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from lark import Token, Tree
 
 from cnf.errors import nearest
-from cnf.operators import notation
-from cnf.operators.notation import Letter, start
-from cnf.operators.values import MAX_ORDER, Action, Item, Value, vector
+from cnf.operators.reader import notation
+from cnf.operators.reader.notation import Letter, start
+from cnf.operators.reader.values import MAX_ORDER, Action, Item, Value, vector
 
 if TYPE_CHECKING:
-    from cnf.operators.semantics import Reader
+    from cnf.operators.reader.semantics import Reader
 
 DIFFERENTIABLE = (
     "field",

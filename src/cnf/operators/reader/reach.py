@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from cnf.operators import notation
-from cnf.operators.expressions import applied, power
-from cnf.operators.factors import read_factor, scripted
 from cnf.operators.frame import symbol
-from cnf.operators.notation import Node, head, is_bare, is_round, is_token, scripts, start
 from cnf.operators.place import Place
-from cnf.operators.values import Action, Item, Value, scalar
+from cnf.operators.reader import notation
+from cnf.operators.reader.expressions import applied, power
+from cnf.operators.reader.factors import read_factor, scripted
+from cnf.operators.reader.notation import Node, head, is_bare, is_round, is_token, scripts, start
+from cnf.operators.reader.values import Action, Item, Value, scalar
 
 if TYPE_CHECKING:
-    from cnf.operators.semantics import Reader
+    from cnf.operators.reader.semantics import Reader
 
 
 def read_item(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[list[Item], int]:
@@ -51,6 +51,9 @@ def _function(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[Value,
     name, at = str(head(node)), start(node)
     if index + 1 >= len(nodes) or is_token(nodes[index + 1], "DOT", "CROSS", "STAR", "SLASH"):
         raise reader.error(f"\\{name} needs an argument, as in \\{name}(x)", at)
+    marks = scripts(node)
+    if name == "atan" and marks and marks[0].data == "sub" and notation.whole(marks[0].children[-1]) == 2:
+        name, marks = "atan2", marks[1:]  # as SymPy prints it
     inner, outer = _bracket_behind(nodes[index + 1])
     if inner is not None:
         arguments = [reader.expression(reader.sum(e.children[0]), f"\\{name}") for e in notation.entries(inner)]
@@ -59,7 +62,7 @@ def _function(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[Value,
         value, index = _bare_argument(reader, nodes, index + 1, name)
         arguments = [reader.expression(value, f"\\{name}")]
     with reader.located(at):
-        result = _with_scripts(reader, applied(name, arguments), name, node)
+        result = _with_scripts(reader, applied(name, arguments), name, marks)
     item = scripted(reader, scalar(result, at), outer)
     return reader.value(item), index
 
@@ -120,9 +123,9 @@ def _is_field(reader: Reader, node: Node) -> bool:
     return is_token(atom, "NAME") and str(atom) in reader.names.frame.channels
 
 
-def _with_scripts(reader: Reader, result: sp.Expr, name: str, node: Node) -> sp.Expr:
+def _with_scripts(reader: Reader, result: sp.Expr, name: str, marks: Sequence[notation.Tree]) -> sp.Expr:
     """\\sin^2 and \\log_{10}."""
-    for script in scripts(node):
+    for script in marks:
         value = sp.S.NegativeOne
         if script.data in ("sub", "sup"):
             value = reader.expression(reader.argument(script.children[-1]), "a script")

@@ -15,10 +15,10 @@ import sympy as sp
 
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import RowFunction
-from cnf.operators.expressions import monomials, size
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Term, merge
 from cnf.operators.place import HERE, Integral, Place, over
+from cnf.operators.reader.expressions import monomials, size
 
 MAX_ORDER = 32
 MAX_TERMS = 2000

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import sympy as sp
 from lark import Token, Tree
 
-from cnf.operators import notation
-from cnf.operators.derivatives import (
+from cnf.operators.place import Place
+from cnf.operators.reader import notation
+from cnf.operators.reader.derivatives import (
     derivative,
     differentiated,
     operator_power,
@@ -19,14 +20,13 @@ from cnf.operators.derivatives import (
     read_derivative_fraction,
     read_partial,
 )
-from cnf.operators.expressions import applied, number, power
-from cnf.operators.names import CONSTANTS
-from cnf.operators.notation import Node, head, scripts, start
-from cnf.operators.place import Place
-from cnf.operators.values import MAX_ORDER, Action, Item, Value, multiplied, scalar, stacked, transposed
+from cnf.operators.reader.expressions import applied, number, power
+from cnf.operators.reader.names import CONSTANTS
+from cnf.operators.reader.notation import Node, head, scripts, start
+from cnf.operators.reader.values import MAX_ORDER, Action, Item, Value, multiplied, scalar, stacked, transposed
 
 if TYPE_CHECKING:
-    from cnf.operators.semantics import Reader
+    from cnf.operators.reader.semantics import Reader
 
 
 def read_factor(reader: Reader, node: Node) -> Item | None:
@@ -183,10 +183,13 @@ def _name(reader: Reader, token: Token, marks: Sequence[Tree]) -> Item:
     wrt = notation.letters(subscripts[0].children[-1], reader.source) if subscripts else []
     for count in range(len(wrt), -1, -1):
         full = "_".join([base, "".join(w.name for w in wrt[:count])]) if count else base
-        if names.is_known(full):
+        if names.is_known(full, "_" in base):
             break
-    if not names.is_known(full) and full not in CONSTANTS:
-        raise reader.error(names.unknown(base, _run_of_letters(reader.source, at)), at)
+    if not names.is_known(full, "_" in base) and full not in CONSTANTS:
+        written = (
+            base if all(w.name in names.frame.coordinates for w in wrt) else "_".join([base, *(w.name for w in wrt)])
+        )
+        raise reader.error(names.unknown(written, _run_of_letters(reader.source, at)), at)
     with reader.located(at):
         value = names.value(full, at)
         if count < len(wrt) and value.kind not in ("field", "callable", "expression", "rows"):

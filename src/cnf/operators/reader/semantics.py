@@ -15,14 +15,14 @@ import sympy as sp
 from lark import Token, Tree
 
 from cnf.errors import LatexError, OperatorError
-from cnf.operators.expressions import power
-from cnf.operators.factors import read_bracket, read_factor
-from cnf.operators.names import Names
-from cnf.operators.notation import Node, is_bare, start
 from cnf.operators.place import HERE
-from cnf.operators.reach import read_item
-from cnf.operators.tokens import MAX_DEPTH
-from cnf.operators.values import (
+from cnf.operators.reader.expressions import power
+from cnf.operators.reader.factors import read_bracket, read_factor
+from cnf.operators.reader.names import Names
+from cnf.operators.reader.notation import Node, is_bare, start
+from cnf.operators.reader.reach import read_item
+from cnf.operators.reader.tokens import MAX_DEPTH
+from cnf.operators.reader.values import (
     NONLINEAR,
     Action,
     Calculus,
@@ -191,6 +191,8 @@ class Reader:
                 segments.append(chunk)
             else:
                 segments[-1] = segments[-1] + chunk
+        if joins.count("CROSS") > 1:
+            raise self.error("which cross product comes first? Use brackets", segments[2][0].at)
         left = segments[0]
         for link, segment in zip(joins, segments[1:], strict=True):
             left = [self._joined(link, left, self._segment(segment))]

@@ -13,14 +13,15 @@ from collections.abc import Collection
 from lark import Token
 
 from cnf.errors import LatexError, nearest
-from cnf.operators.expressions import FUNCTIONS
 from cnf.operators.printing import GREEK
+from cnf.operators.reader.expressions import FUNCTIONS
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 
 BOLD_FONT = r"\\(?:mathbf|boldsymbol|bm|pmb|vec|hat|overrightarrow)(?![A-Za-z])\s*"
-WORD = r"\\?[A-Za-z][A-Za-z0-9]*(?:\\?_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]+))?"
+FONTS = r"mathbf|boldsymbol|bm|pmb|vec|hat|overrightarrow|mathrm|mathit|mathsf|text|textrm|operatorname|rm"
+WORD = r"\\?[A-Za-z][A-Za-z0-9]*(?:\\?_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]+))*"
 BRACED = rf"\{{\s*{WORD}\s*\}}"
 PATTERNS = [
     ("space", r"(?:\s|~|\\[,;:!> ]|\\(?:quad|qquad|displaystyle|textstyle|limits|nolimits|thinspace)(?![A-Za-z]))+"),
@@ -232,7 +233,7 @@ class _Tokenizer:
         elif name in GREEK or name in ("pi", "ell", "top"):
             self.add("NAME", name)
         else:
-            raise self.error(f"the command {text} is not known{self.advice(name)}")
+            raise self.error(self.explained(name))
 
     def read_letter(self, word: str) -> None:
         following = self.source[self.position + 1 : self.position + 2]
@@ -274,6 +275,14 @@ class _Tokenizer:
 
     def add(self, kind: str, text: str) -> None:
         self.tokens.append(Token(kind, text, start_pos=self.position, line=1, column=self.position + 1))
+
+    def explained(self, name: str) -> str:
+        """Why a command cannot be read."""
+        if name in ("left", "right") or name.lower().startswith("big"):
+            return f"expected a bracket after \\{name}"
+        if re.fullmatch(FONTS, name):
+            return f"expected a name after \\{name}, as in \\{name}{{b}}"
+        return f"the command \\{name} is not known{self.advice(name)}"
 
     def advice(self, name: str) -> str:
         if name in ADVICE:

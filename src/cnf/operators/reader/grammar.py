@@ -15,7 +15,7 @@ from lark.exceptions import LarkError, UnexpectedToken
 from lark.lexer import Lexer
 
 from cnf.errors import LatexError
-from cnf.operators.tokens import tokenize
+from cnf.operators.reader.tokens import tokenize
 
 GRAMMAR = r"""
 start: row (_SEMI row)* _SEMI?

@@ -1,0 +1,223 @@
+"""What every solver promises: the answer of NumPy, the adjoint as gradient (twice), and errors that say what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, SingularSystemError
+from cnf.solvers import LU, Auto, Cholesky, MinimumNorm
+from cnf.solvers.adjoint import solve, solve_transposed
+
+EPS = torch.finfo(torch.float64).eps
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def square(n: int = 6, seed: int = 0) -> Tensor:
+    return normal(n, n, seed=seed) + 3 * torch.eye(n, dtype=torch.float64)
+
+
+def definite(n: int = 6, seed: int = 0) -> Tensor:
+    root = normal(n, n, seed=seed)
+    return root @ root.T + torch.eye(n, dtype=torch.float64)
+
+
+def deficient(m: int = 6, n: int = 7, rank: int = 3, seed: int = 0) -> Tensor:
+    return normal(m, rank, seed=seed) @ normal(rank, n, seed=seed + 1)
+
+
+SYSTEMS = {
+    "LU": (LU(), square()),
+    "Cholesky": (Cholesky(), definite()),
+    "MinimumNorm-square": (MinimumNorm(), square()),
+    "MinimumNorm-wide": (MinimumNorm(), normal(5, 9)),
+    "MinimumNorm-tall": (MinimumNorm(least_squares=True), normal(9, 5)),
+    "MinimumNorm-deficient": (MinimumNorm(cutoff=1e-10), deficient()),
+    "Auto-square": (Auto(), square()),
+    "Auto-symmetric": (Auto(), definite()),
+    "Auto-wide": (Auto(), normal(5, 9)),
+    "Auto-tall": (Auto(least_squares=True), normal(9, 5)),
+}
+every_solver = pytest.mark.parametrize(("solver", "matrix"), SYSTEMS.values(), ids=SYSTEMS.keys())
+
+
+def unscaled(matrix: Tensor) -> Tensor:
+    """Rows brought near unit norm, so that equilibration by powers of two leaves them alone."""
+    return matrix / torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+
+
+@every_solver
+def test_agrees_with_the_pseudo_inverse(solver, matrix: Tensor):
+    """x = A^+ b and z = A^+T c as NumPy's pinv gives them; for square systems that is the inverse."""
+    matrix = matrix if isinstance(solver, Cholesky) else unscaled(matrix)
+    b, c = normal(matrix.shape[0], 3, seed=5), normal(matrix.shape[1], 2, seed=6)
+    factor = solver.factor(matrix, symmetric=isinstance(solver, Cholesky))
+    inverse = np.linalg.pinv(matrix.numpy(), rcond=1e-10)
+    condition = np.linalg.norm(matrix.numpy(), 2) * np.linalg.norm(inverse, 2)
+    assert np.abs(factor.solve(b).numpy() - inverse @ b.numpy()).max() <= 100 * EPS * condition * np.abs(inverse).max()
+    back = factor.solve_transposed(c).numpy()
+    assert np.abs(back - inverse.T @ c.numpy()).max() <= 100 * EPS * condition * np.abs(inverse).max()
+
+
+@every_solver
+def test_rank_and_condition(solver, matrix: Tensor):
+    """Rank as NumPy's, condition as the ratio of the extreme non-zero singular values of the equilibrated matrix."""
+    factor = solver.factor(matrix)
+    scaled = factor.scale_rows[:, None] * matrix * factor.scale_columns
+    values = np.linalg.svd(scaled.numpy(), compute_uv=False)
+    values = values[values > 1e-10 * values[0]]
+    assert factor.rank == len(values) == np.linalg.matrix_rank(matrix.numpy())
+    assert factor.condition() == pytest.approx(values[0] / values[-1], rel=1e-6)
+
+
+@every_solver
+def test_gradients_to_second_order(solver, matrix: Tensor):
+    """gradcheck and gradgradcheck in matrix and right-hand side, for the map and for its transpose.
+
+    The deficient system is A = B C, so that its rank stays the same under every perturbation; a symmetric one is
+    perturbed symmetrically. The factor belongs to the perturbed matrix, as in a training step.
+    """
+    m, n = matrix.shape
+    b, c = (normal(size, 2, seed=7).requires_grad_() for size in (m, n))
+
+    def of(parameters: tuple[Tensor, ...]) -> Tensor:
+        product = parameters[0] @ parameters[1] if len(parameters) == 2 else parameters[0]
+        return (product + product.T) / 2 if isinstance(solver, Cholesky) else product
+
+    rank = int(np.linalg.matrix_rank(matrix.numpy()))
+    start = (normal(m, rank), normal(rank, n, seed=1)) if rank < min(m, n) else (matrix,)
+    parameters = tuple(p.clone().requires_grad_() for p in start)
+    for apply, right in ((solve, b), (solve_transposed, c)):
+
+        def mapped(right: Tensor, *given: Tensor, apply=apply) -> Tensor:
+            a = of(given)
+            return apply(a, right, solver.factor(a.detach()))
+
+        assert torch.autograd.gradcheck(mapped, (right, *parameters), atol=1e-6, rtol=1e-5)
+        assert torch.autograd.gradgradcheck(mapped, (right, *parameters), atol=1e-5, rtol=1e-4)
+
+
+def test_inconsistent_deficient_systems_have_a_gradient_too():
+    """b outside the range of a deficient A: the least-squares terms of the pseudo-inverse gradient, against pinv itself."""
+    left, right, b = normal(6, 3).requires_grad_(), normal(3, 7, seed=1).requires_grad_(), normal(6, 1, seed=2)
+    weights = normal(7, 1, seed=3)
+    factor = MinimumNorm(cutoff=1e-10).factor((left @ right).detach())
+    plain = torch.equal(factor.scale_rows, torch.ones_like(factor.scale_rows))
+    rows = factor.scale_rows[:, None]
+    loss = (solve(left @ right, b, factor) * weights).sum()
+    found = torch.autograd.grad(loss, (left, right))
+    expected_loss = (torch.linalg.pinv(rows * (left @ right), rtol=1e-10) @ (rows * b) * weights).sum()
+    expected = torch.autograd.grad(expected_loss, (left, right))
+    assert not plain  # the row scales are part of what is tested
+    assert float((loss - expected_loss).abs()) <= 1e-10
+    for a, e in zip(found, expected, strict=True):
+        assert (a - e).abs().max() <= 1e-9 * e.abs().max()
+
+
+@pytest.mark.parametrize("name", ["LU", "MinimumNorm-square", "MinimumNorm-wide", "Auto-square", "Auto-wide"])
+def test_rows_may_have_any_scale(name: str):
+    """Conditions in other units, rows times 1e-9 ... 1e9, leave the weights of a consistent system as they are."""
+    solver, matrix = SYSTEMS[name]
+    b = normal(matrix.shape[0], 1, seed=8)
+    units = 10.0 ** torch.linspace(-9, 9, matrix.shape[0], dtype=torch.float64)[:, None]
+    plain = solver.factor(matrix).solve(b)
+    scaled = solver.factor(units * matrix).solve(units * b)
+    assert (plain - scaled).abs().max() <= 1e-12 * plain.abs().max()
+
+
+def test_cholesky_takes_any_scale():
+    """D A D with D from 1e-6 to 1e6 (conditions in other units under a Hermite basis): x = D^-1 A^-1 D^-1 b."""
+    matrix, b = definite(), normal(6, 1, seed=8)
+    units = 10.0 ** torch.linspace(-6, 6, 6, dtype=torch.float64)
+    expected = np.linalg.solve(matrix.numpy(), b.numpy()) / units.numpy()[:, None]
+    found = Cholesky().factor(units[:, None] * matrix * units).solve(units[:, None] * b).numpy()
+    assert np.abs(found / expected - 1).max() <= 1e-12
+
+
+@pytest.mark.parametrize(("kind", "build"), [(LU, square), (Cholesky, definite), (MinimumNorm, square)])
+def test_refinement_does_not_hurt_and_is_done(kind, build):
+    """The backward error with refinement is at rounding; a factor that is slightly wrong shows that the step is taken."""
+    matrix, b = build(40), normal(40, 1, seed=3)
+    factor = kind().factor(matrix)
+    x = factor.solve(b)
+    size = torch.linalg.matrix_norm(matrix, 2) * torch.linalg.vector_norm(x)
+    assert torch.linalg.vector_norm(matrix @ x - b) <= 20 * EPS * size
+    name = next(n for n in ("lu", "root", "values") if hasattr(factor, n))
+    errors = []
+    for refine in (False, True):
+        wrong = dataclasses.replace(factor, refine=refine, **{name: getattr(factor, name) * (1 + 1e-6)})
+        errors.append(float(torch.linalg.vector_norm(wrong.solve(b) - x) / torch.linalg.vector_norm(x)))
+    assert errors[0] > 1e-7
+    assert errors[1] < 1e-4 * errors[0]
+
+
+@every_solver
+def test_float32_is_solved_in_float64(solver, matrix: Tensor):
+    """A float32 system gives float32 weights that are the float64 answer, rounded once; gradients are float32."""
+    a, b = matrix.float().requires_grad_(), normal(matrix.shape[0], 1, seed=4).float().requires_grad_()
+    # rounding to float32 makes a deficient matrix full of rank, unless the cutoff sees through it
+    solver = MinimumNorm(cutoff=1e-5) if getattr(solver, "cutoff", 0) == 1e-10 else solver
+    factor = solver.factor(a)
+    x = solve(a, b, factor)
+    assert x.dtype == torch.float32
+    exact = factor.solve(b.detach().double())
+    assert torch.equal(x.detach(), exact.float())
+    x.sum().backward()
+    assert a.grad.dtype == b.grad.dtype == torch.float32
+    assert bool(torch.isfinite(a.grad).all())
+
+
+def test_least_squares_is_numpys():
+    """More conditions than functions, on request: the x of numpy.linalg.lstsq, whatever the sizes of the rows."""
+    matrix, b = normal(12, 4) * torch.tensor([1.0, 30.0, 0.1])[torch.arange(12) % 3][:, None], normal(12, 2, seed=1)
+    expected = np.linalg.lstsq(matrix.numpy(), b.numpy(), rcond=None)[0]
+    for solver in (MinimumNorm(least_squares=True), Auto(least_squares=True)):
+        assert np.abs(solver.factor(matrix).solve(b).numpy() - expected).max() <= 1e-12
+
+
+def test_minimum_norm_is_the_smallest():
+    """Of all solutions of a wide system the one NumPy's lstsq finds, with nothing in the null space."""
+    matrix, b = normal(4, 11), normal(4, 1, seed=1)
+    x = MinimumNorm().factor(matrix).solve(b)
+    expected = np.linalg.lstsq(matrix.numpy(), b.numpy(), rcond=None)[0]
+    assert np.abs(x.numpy() - expected).max() <= 1e-13
+    _, _, v = np.linalg.svd(matrix.numpy())
+    assert np.abs(v[4:] @ x.numpy()).max() <= 1e-14
+
+
+class TestErrors:
+    def test_lu_of_a_wide_matrix(self):
+        """LU needs a square matrix and says who does not."""
+        with pytest.raises(SingularSystemError, match=r"9 and 5; use cnf\.solvers\.MinimumNorm"):
+            LU().factor(normal(5, 9))
+
+    def test_lu_of_a_singular_matrix(self):
+        """Two equal rows of small integers: elimination meets an exact zero."""
+        matrix = torch.tensor([[1.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
+        with pytest.raises(SingularSystemError, match=r"exactly singular.*MinimumNorm"):
+            LU().factor(matrix)
+
+    def test_cholesky_of_a_matrix_that_is_not_symmetric(self):
+        with pytest.raises(SingularSystemError, match=r"symmetric.*Hermite"):
+            Cholesky().factor(square())
+
+    def test_cholesky_of_a_matrix_that_is_not_square(self):
+        with pytest.raises(SingularSystemError, match="5 x 9"):
+            Cholesky().factor(normal(5, 9))
+
+    def test_cholesky_of_an_indefinite_matrix(self):
+        """Symmetric with a negative eigenvalue: refused, never solved wrongly."""
+        with pytest.raises(SingularSystemError, match="not numerically positive definite"):
+            Cholesky().factor(torch.diag(torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)))
+
+    @pytest.mark.parametrize("cutoff", [0.0, 1.0, -1e-3, float("nan")])
+    def test_a_cutoff_that_makes_no_sense(self, cutoff: float):
+        with pytest.raises(CnfError, match="between 0 and 1"):
+            MinimumNorm(cutoff=cutoff)
