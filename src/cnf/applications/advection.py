@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.tuning import Trial, choose, tune_bandwidth
+from cnf.applications.tuning import Loss, Report, Trial, choose, tune_bandwidth
 from cnf.systems.certificate import Certificate
 from cnf.training import History
 
@@ -106,15 +105,14 @@ def solve_advection(
     side: int = 32,
     steps: int = 10,
     bandwidth: float | None = None,
-    progress: bool = False,
-    report: Callable[[Trial], object] | None = None,
+    report: Report | None = None,
 ) -> Advection:
     """Solve the problem by one of METHODS.
 
     "random-fourier": `size` random waves (two per condition), one bandwidth chosen by a scan. "rbf": one Gaussian per
     condition, one bandwidth chosen by a scan. "skewed-rbf": from there, every Gaussian gets its own widths: first drawn around
     the common one, as widely as the held-out residual likes best, then trained for `steps` steps. `bandwidth` is where
-    to begin instead of a scan; `report` is called after every trial of a scan.
+    to begin instead of a scan; `report` is called with every `Trial`, training steps included.
     """
     started = time.perf_counter()
     _check(perturbation, method, seed, side, steps, bandwidth)
@@ -127,13 +125,8 @@ def solve_advection(
     start_rmse, spreads, history = None, [], None
     if method == "skewed-rbf":
         start_rmse = _quiet_rmse(field)
-        spreads = _spread(field, held_out, seed)
-        if steps:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the final solve below repeats what still holds
-                history = cnf.fit(
-                    field, held_out, steps=steps, lr=0.02, progress=progress, log_condition_every=None, seed=seed
-                )
+        spreads = _spread(field, held_out, seed, report)
+        history = _trained(field, held_out, steps, seed, report) if steps else None
     field.eval()
     solution = field.solution
     error, size_of = measure(solution)
@@ -173,7 +166,7 @@ def _basis(method: str, given: list[cnf.Constraint], size: int, bandwidth: float
     return cnf.bases.SkewedRBF(space, given, bandwidth=bandwidth)
 
 
-def _spread(field: cnf.ConstrainedField, loss: Callable[[cnf.Solution], Tensor], seed: int) -> list[Trial]:
+def _spread(field: cnf.ConstrainedField, loss: Loss, seed: int, report: Report | None) -> list[Trial]:
     """Draw the widths of all Gaussians around the common one, as widely as the loss likes best.
 
     Gaussians of one width on close points are almost dependent, which costs digits: large weights of alternating sign. Unequal
@@ -183,7 +176,19 @@ def _spread(field: cnf.ConstrainedField, loss: Callable[[cnf.Solution], Tensor],
     common = parameter.detach().clone()
     noise = torch.randn(common.shape, dtype=common.dtype, generator=torch.Generator().manual_seed(seed + 1))
     candidates = [(spread, common + math.log(factor) + spread * noise) for spread, factor in SPREADS]
-    return choose(field, loss, candidates, parameter)
+    return choose(field, loss, parameter, candidates, "spread", report)
+
+
+def _trained(field: cnf.ConstrainedField, loss: Loss, steps: int, seed: int, report: Report | None) -> History:
+    def tell(step: int, solution: cnf.Solution, history: History) -> None:
+        if report is not None:
+            report(Trial("step", step, history.loss[-1]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the final solve repeats what still holds
+        return cnf.fit(
+            field, loss, steps=steps, lr=0.02, progress=False, log_condition_every=None, seed=seed, callbacks=tell
+        )
 
 
 def _quiet_rmse(field: cnf.ConstrainedField) -> float:

@@ -26,8 +26,12 @@ LARGEST_SCAN = 40
 class Trial:
     """One value tried, and the loss of the field with it (infinite if it could not be solved)."""
 
+    what: str  # "bandwidth", "spread" or "step"
     value: float
     loss: float
+
+
+Report = Callable[[Trial], object]
 
 
 def try_loss(field: cnf.ConstrainedField, loss: Loss) -> float:
@@ -48,7 +52,7 @@ def tune_bandwidth(
     scan: int = 6,
     refine: int = 4,
     factor: float = 2.0,
-    report: Callable[[Trial], object] | None = None,
+    report: Report | None = None,
 ) -> list[Trial]:
     """Set all bandwidths of the field's basis to the best single value; returns what was tried, in order.
 
@@ -67,7 +71,7 @@ def tune_bandwidth(
         with torch.no_grad():
             for handle in handles:
                 handle.fill_(logarithm)
-        trial = Trial(math.exp(logarithm), try_loss(field, loss))
+        trial = Trial("bandwidth", math.exp(logarithm), try_loss(field, loss))
         trials[logarithm] = trial
         if report is not None:
             report(trial)
@@ -122,16 +126,25 @@ def spacing(field: cnf.ConstrainedField) -> float:
     return float(sorted(distances)[len(distances) // 2])
 
 
-def choose(field: cnf.ConstrainedField, loss: Loss, candidates: Iterable[tuple[float, Tensor]], parameter: Tensor) -> list[Trial]:
+def choose(
+    field: cnf.ConstrainedField,
+    loss: Loss,
+    parameter: Tensor,
+    candidates: Iterable[tuple[float, Tensor]],
+    what: str,
+    report: Report | None = None,
+) -> list[Trial]:
     """Give `parameter` the best of several values, each with a number to know it by; its present value competes too."""
-    present = parameter.detach().clone()
-    best, lowest, trials = present, try_loss(field, loss), []
+    best, lowest, trials = parameter.detach().clone(), try_loss(field, loss), []
     for label, value in candidates:
         with torch.no_grad():
             parameter.copy_(value)
-        trials.append(Trial(label, try_loss(field, loss)))
-        if trials[-1].loss < lowest:
-            best, lowest = value, trials[-1].loss
+        trial = Trial(what, label, try_loss(field, loss))
+        trials.append(trial)
+        if report is not None:
+            report(trial)
+        if trial.loss < lowest:
+            best, lowest = value, trial.loss
     with torch.no_grad():
         parameter.copy_(best)
     return trials

@@ -1,0 +1,45 @@
+"""Display: how a run shows that it goes on; a moving bar on a terminal, one line per finished part elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cnf.applications import Trial
+
+
+class Part:
+    """One part of a run: counts trials and says what the last one was."""
+
+    def __init__(self, bar: Progress | None, task: int):
+        self.bar, self.task = bar, task
+        self.result = ""
+
+    def tell(self, trial: Trial) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, advance=1, detail=described(trial))  # type: ignore[arg-type]
+
+
+@contextmanager
+def part(console: Console, name: str, total: int) -> Iterator[Part]:
+    """Show a part while it runs; set `.result` to what its last line should say."""
+    started = time.perf_counter()
+    if console.is_terminal:
+        columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.fields[detail]}"))
+        with Progress(*columns, console=console, transient=True, refresh_per_second=8) as bar:
+            shown = Part(bar, bar.add_task(name, total=total, detail=""))
+            yield shown
+    else:
+        shown = Part(None, 0)
+        yield shown
+    console.print(f"  {name:<16} {time.perf_counter() - started:5.1f} s   {shown.result}", highlight=False, markup=False)
+
+
+def described(trial: Trial) -> str:
+    held = f"held-out residual {math.exp(trial.loss / 2):.1e}" if math.isfinite(trial.loss) else "cannot be solved"
+    return f"{trial.what} {trial.value:.4g}: {held}"

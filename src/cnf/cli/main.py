@@ -1,0 +1,72 @@
+"""Entry point of the `cnf` command: runs it, and turns every failure into one line and an exit code.
+
+Exit codes: 0 done, 1 the work failed, 2 the command was written wrongly, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError:
+        print('error: the cnf command needs typer and rich: pip install "constrained-neural-fields[cli]"', file=sys.stderr)
+        return 1
+    from cnf.cli.commands import app
+    from cnf.errors import CnfError
+
+    command = typer.main.get_command(app)
+    with warnings.catch_warnings():
+        warnings.showwarning = show_note
+        try:
+            return int(command.main(arguments, prog_name="cnf", standalone_mode=False) or 0)
+        except CnfError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return _interrupted()
+        except BrokenPipeError:  # cnf ... | head
+            sys.stderr.close()
+            return 0
+        except MemoryError:
+            print("error: out of memory; try a smaller problem", file=sys.stderr)
+            return 1
+        except Exception as error:
+            return _usage(error)
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr)
+    return 130
+
+
+def _usage(error: Exception) -> int:
+    """What typer and click raise; anything else is a defect and keeps its traceback."""
+    if type(error).__name__ == "Abort":  # click turns Ctrl-C into this
+        return _interrupted()
+    message = getattr(error, "format_message", None)
+    if message is None:
+        raise error
+    text = " ".join(str(message()).split()) or "no command given"
+    print(f"error: {text} (cnf --help shows how to write it)", file=sys.stderr)
+    return int(getattr(error, "exit_code", 2))
+
+
+def show_note(message, category, filename, lineno, file=None, line=None) -> None:
+    """A warning as one line."""
+    print(f"note: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

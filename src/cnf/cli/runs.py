@@ -1,0 +1,70 @@
+"""What the commands run: several advection problems with a display, and the reading of a LaTeX string."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+
+import cnf
+from cnf.applications import Advection, solve_advection
+from cnf.cli.display import part
+from cnf.errors import CnfError
+from cnf.operators.latex import read_equation
+from cnf.operators.printing import CoefficientPrinter
+
+SCAN, SPREADS = 10, 5  # trials to expect
+
+
+def run_advection(
+    console: Console, levels: Sequence[float], seeds: Sequence[int], methods: Sequence[str], steps: int = 10
+) -> list[Advection]:
+    """Every combination; skewed-rbf starts from the bandwidth that rbf found, if rbf ran before it."""
+    found = []
+    for level in levels:
+        for seed in seeds:
+            bandwidth: float | None = None
+            for method in methods:
+                start = bandwidth if method == "skewed-rbf" else None
+                total = (SCAN if start is None else 0) + (SPREADS + steps if method == "skewed-rbf" else 0)
+                with part(console, method, total) as shown:
+                    result = solve_advection(level, method, seed, steps=steps, bandwidth=start, report=shown.tell)
+                    shown.result = f"RMSE {result.rmse:.1e}, worst relative residual {result.residual:.1e}"
+                bandwidth = result.bandwidth if method == "rbf" else bandwidth
+                found.append(result)
+    return found
+
+
+def read_coefficients(given: Sequence[str]) -> dict[str, float]:
+    """["beta=0.1"] -> {"beta": 0.1}."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not name.strip() or not math.isfinite(value):
+            raise CnfError(f"--set takes NAME=NUMBER, such as --set beta=0.1; got {text!r}")
+        found[name.strip()] = value
+    return found
+
+
+def describe_reading(latex: str, coordinates: str, channels: str, coefficients: dict[str, float]) -> str:
+    """The normal form of an operator or equation, in lines."""
+    space = cnf.Space(coordinates, channels)
+    operator, sides, _ = read_equation(latex, space.frame, coefficients, space.vectors)
+    printer = CoefficientPrinter(space.frame, {})
+    lines = [f"field     {', '.join(space.channels)} of {', '.join(space.coordinates)}"]
+    for k in range(len(operator.rows)):
+        row = cnf.operators.Operator.of([operator.rows[k]], operator.frame, dict(operator.data)).to_latex()
+        right = "" if sides is None else f" = {printer.doprint(sides[k])}"
+        lines.append(f"{'row ' + str(k + 1) if len(operator.rows) > 1 else 'reads':<9} {row}{right}")
+    terms = [term for row in operator.rows for term in row]
+    used = [c for c in space.channels if any(t.channel == c for t in terms)]
+    kind = "operator; say what it equals with = or equals=" if sides is None else "equation"
+    lines.append(f"kind      {kind}")
+    lines.append(f"order     {operator.order}, {len(operator.rows)} row{'s' * (len(operator.rows) > 1)} per point, {len(terms)} term{'s' * (len(terms) > 1)}")
+    lines.append(f"uses      {', '.join(used) or 'no channel'}")
+    return "\n".join(lines)
