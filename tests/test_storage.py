@@ -138,7 +138,7 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path):
             cnf.load(broken)
         assert "\n" not in str(caught.value), name
     write_archive(tmp_path / "newer.pt", "cnf field", 99, {})
-    with pytest.raises(FileError, match="newer cnf"):
+    with pytest.raises(FileError, match="format version 99, newer"):
         cnf.load(tmp_path / "newer.pt")
     write_archive(tmp_path / "other.pt", "something else", 1, {})
     with pytest.raises(FileError, match="not a cnf field"):

@@ -21,10 +21,9 @@ LARGEST = 8 * 2**30  # bytes
 
 def as_path(path: object) -> Path:
     """A path from a string or path-like object."""
-    try:
-        return Path(path)  # type: ignore[arg-type]
-    except TypeError:
-        raise FileError(f"expected a file name, got a {type(path).__name__}") from None
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise FileError(f"expected a file name, got {path!r}")
+    return Path(os.fspath(path))
 
 
 def check_writable(path: object) -> Path:
@@ -52,8 +51,9 @@ def write_atomically(path: object, write: Callable[[Path], None]) -> Path:
         write(temporary)
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise FileError(f"cannot write {target}: {reason}") from None
     finally:
         temporary.unlink(missing_ok=True)
     return target
@@ -65,28 +65,32 @@ def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
     return write_atomically(path, lambda temporary: torch.save(marked, temporary))
 
 
-def read_archive(path: object, kind: str, version: int) -> dict:
-    """Read what `write_archive` wrote; anything else is refused with one clear line."""
+def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) -> dict:
+    """Read what `write_archive` wrote, up to `largest` bytes; anything else is refused with one clear line."""
     source = as_path(path)
     if not source.is_file():
         raise FileError(f"there is no file {source}")
-    size = source.stat().st_size
-    if size > LARGEST:
-        raise FileError(f"{source} has {size / 2**30:.1f} GB, more than a {kind} can have; it is not read")
     if not zipfile.is_zipfile(source):
         raise FileError(f"{source} is damaged or not a {kind}: it was cut short, or written by another program")
     try:
+        with zipfile.ZipFile(source) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        if unpacked > largest:
+            raise FileError(f"{source} holds {unpacked / 2**20:.0f} MB, far more than this {kind} can; it is not read")
         content = torch.load(source, map_location="cpu", weights_only=True)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # torch raises many kinds for a damaged or foreign archive
         raise FileError(f"{source} is damaged or not a {kind} ({type(error).__name__})") from None
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise FileError(f"{source} is not a {kind}")
     found = content.get("version")
     if not isinstance(found, int) or found < 1:
-        raise FileError(f"{source} has no valid version number; it is not read")
+        raise FileError(f"{source} is damaged: it has no version number")
     if found > version:
         raise FileError(
-            f"{source} was written by a newer cnf (format {found}, this one reads up to {version}); upgrade "
-            "cnf to read it"
+            f"{source} has format version {found}, newer than the {version} this cnf reads; update cnf to read it"
         )
     return content

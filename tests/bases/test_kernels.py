@@ -24,9 +24,7 @@ def matern_formula(nu: sp.Rational) -> sp.Expr:
     """Half-integer Matern as printed (Rasmussen and Williams 4.16), z = sqrt(2 nu) r."""
     p = int(nu - sp.Rational(1, 2))
     z = sp.sqrt(2 * nu) * R
-    terms = [
-        sp.factorial(p + i) / (sp.factorial(i) * sp.factorial(p - i)) * (2 * z) ** (p - i) for i in range(p + 1)
-    ]
+    terms = [sp.factorial(p + i) / (sp.factorial(i) * sp.factorial(p - i)) * (2 * z) ** (p - i) for i in range(p + 1)]
     return sp.exp(-z) * sp.factorial(p) / sp.factorial(2 * p) * sum(terms)
 
 
@@ -41,7 +39,9 @@ def wendland_formula(k: int, dimension: int = 3) -> sp.Expr:
 
 FORMULAS: dict[str, tuple[kernels.KernelProfile, sp.Expr, int]] = {
     "Gaussian": (kernels.Gaussian(1.0), sp.exp(-(R**2) / 2), 6),
-    **{f"Matern-{n}/2": (kernels.Matern(n / 2, 1.0), matern_formula(sp.Rational(n, 2)), n - 1) for n in (1, 3, 5, 7, 9)},
+    **{
+        f"Matern-{n}/2": (kernels.Matern(n / 2, 1.0), matern_formula(sp.Rational(n, 2)), n - 1) for n in (1, 3, 5, 7, 9)
+    },
     **{f"Wendland-{k}": (kernels.Wendland(k, 1.0), wendland_formula(k), 2 * k) for k in range(5)},
     "Wendland-2-in-5D": (kernels.Wendland(2, 1.0, dimension=5), wendland_formula(2, 5), 4),
 }
@@ -57,7 +57,9 @@ def test_profiles_and_derivatives_in_s(kernel, formula: sp.Expr, smoothness: int
     assert len(found) == smoothness + 1
     expression = formula
     for m in range(smoothness + 1):
-        expected = torch.tensor([float(expression.subs(R, sp.Float(r, 60)).evalf(40)) for r in radii], dtype=torch.float64)
+        expected = torch.tensor(
+            [float(expression.subs(R, sp.Float(r, 60)).evalf(40)) for r in radii], dtype=torch.float64
+        )
         assert (found[m].detach() / expected - 1).abs().max() <= 1e-10, m
         expression = sp.simplify(expression.diff(R) / (2 * R))
 
@@ -164,7 +166,10 @@ def test_one_bandwidth_per_coordinate():
     space = cnf.Space("x y", "u")
     points = cnf.Box((0, 0), (1, 1)).halton(5)
     found = Kernel(space, points, kernels.Gaussian([0.2, 0.7]))(points).detach().numpy()
-    assert np.abs(found - np.exp(-0.5 * distances(points.numpy(), points.numpy(), np.array([0.2, 0.7])) ** 2)).max() < 1e-14
+    assert (
+        np.abs(found - np.exp(-0.5 * distances(points.numpy(), points.numpy(), np.array([0.2, 0.7])) ** 2)).max()
+        < 1e-14
+    )
     with pytest.raises(BasisError, match="3 bandwidths for features of width 2"):
         Kernel(space, points, kernels.Gaussian([0.2, 0.7, 0.1]))(points)
 

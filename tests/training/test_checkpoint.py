@@ -13,7 +13,7 @@ from cnf import losses
 from cnf.errors import FileError, TrainingError
 from cnf.operators import identity
 from cnf.training import fit
-from cnf.training.checkpoint import FORMAT, VERSION
+from cnf.training.checkpoint import KIND, VERSION
 
 PLANE = cnf.Space("x y", "u")
 UNIT = cnf.Box((0.0, 0.0), (1.0, 1.0))
@@ -270,10 +270,12 @@ def test_paths_that_cannot_be_written_fail_before_training(tmp_path):
         return misfit(solution)
 
     (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "missing" / "run.ckpt", tmp_path / "folder", "", 3):
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file" / "run.ckpt", tmp_path / "folder", "", 3):
         with pytest.raises(FileError):
             fit(field_of(), loss, steps=2, checkpoint=path, progress=False)
     assert not called
+    assert (tmp_path / "file").read_text() == "kept"
 
 
 def test_optimizers_with_objects_in_their_state_are_refused_early(tmp_path):
@@ -290,5 +292,5 @@ def test_the_file_holds_plain_things_only(tmp_path):
     path = tmp_path / "run.ckpt"
     fit(field_of(), misfit, steps=3, checkpoint=path, optimizer="lbfgs", progress=False)
     contents = torch.load(path, weights_only=True)
-    assert (contents["format"], contents["version"], contents["step"]) == (FORMAT, VERSION, 3)
+    assert (contents["kind"], contents["version"], contents["step"]) == (KIND, VERSION, 3)
     assert contents["names"] == ["basis.log_bandwidth"]

@@ -92,7 +92,9 @@ def conditions(perturbation: float, seed: int = 0, side: int = 32, beta: float =
     noise = torch.randn(grid.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return [
         space.constraint(r"u = \sin(2 \pi x)", at=initial, name="start"),
-        space.constraint(r"\partial_t u + \beta \partial_x u = 0", at=grid + perturbation * noise, beta=beta, name="pde"),
+        space.constraint(
+            r"\partial_t u + \beta \partial_x u = 0", at=grid + perturbation * noise, beta=beta, name="pde"
+        ),
     ]
 
 
@@ -202,7 +204,9 @@ def _check(perturbation: float, method: str, seed: int, side: int, steps: int, b
     if not math.isfinite(perturbation) or perturbation < 0:
         raise error(f"the perturbation is a standard deviation, a finite number of at least 0; got {perturbation!r}")
     if method not in METHODS:
-        raise error(f"there is no method {method!r}; choose one of {', '.join(METHODS)}." + cnf.errors.nearest(method, METHODS))
+        raise error(
+            f"there is no method {method!r}; choose one of {', '.join(METHODS)}." + cnf.errors.nearest(method, METHODS)
+        )
     if side < 4 or steps < 0 or seed < 0:
         raise error(f"side is at least 4, steps and seed at least 0; got {side}, {steps} and {seed}")
     if bandwidth is not None and not (bandwidth > 0 and math.isfinite(bandwidth)):

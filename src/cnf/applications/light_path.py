@@ -198,7 +198,9 @@ def least_quadratic_time(ends: tuple[Point, Point], medium: Medium) -> float:
         velocity = 2 * (1 - s) * (control - p0) + 2 * s * (p1 - control)
         return float((w[:, 0] * medium.index(p[:, 1]) * np.linalg.norm(velocity, axis=1)).sum())
 
-    return float(minimize(travel_time, (p0 + p1) / 2, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14}).fun)
+    return float(
+        minimize(travel_time, (p0 + p1) / 2, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14}).fun
+    )
 
 
 def _check(ends: tuple[Point, Point], medium: Medium) -> None:
@@ -206,6 +208,8 @@ def _check(ends: tuple[Point, Point], medium: Medium) -> None:
     if not all(math.isfinite(v) for v in numbers):
         raise cnf.errors.CnfError("the end points and the medium must be finite numbers")
     if not ends[1][0] > ends[0][0]:
-        raise cnf.errors.CnfError(f"the second end point lies to the right of the first; got x = {ends[0][0]} and {ends[1][0]}")
+        raise cnf.errors.CnfError(
+            f"the second end point lies to the right of the first; got x = {ends[0][0]} and {ends[1][0]}"
+        )
     if not medium.growth > 0 or min(medium.index(end[1]) for end in ends) <= 0:
         raise cnf.errors.CnfError("the refractive index must be positive at both end points and grow along y")

@@ -80,7 +80,11 @@ def tune_bandwidth(
     ratio = math.log(factor)
     tried = [math.log(first) + k * ratio for k in range(scan)]
     losses = [attempt(v) for v in tried]
-    while len(tried) < LARGEST_SCAN and math.isfinite(min(losses)) and (at := losses.index(min(losses))) in (0, len(tried) - 1):
+    while (
+        len(tried) < LARGEST_SCAN
+        and math.isfinite(min(losses))
+        and (at := losses.index(min(losses))) in (0, len(tried) - 1)
+    ):
         where = tried[0] - ratio if at == 0 else tried[-1] + ratio
         place = 0 if at == 0 else len(tried)
         tried.insert(place, where)
@@ -111,7 +115,9 @@ def narrow(attempt: Callable[[float], float], low: float, high: float, steps: in
 
 def bandwidths(field: cnf.ConstrainedField) -> list[Tensor]:
     """The logarithms of the bandwidths among the parameters of the field's basis."""
-    found = [p for name, p in field.basis.named_parameters() if name.rpartition(".")[2] in ("log_bandwidth", "log_length")]
+    found = [
+        p for name, p in field.basis.named_parameters() if name.rpartition(".")[2] in ("log_bandwidth", "log_length")
+    ]
     if not found:
         raise cnf.errors.CnfError(f"the basis {type(field.basis).__name__} has no bandwidth to tune")
     return found

@@ -56,6 +56,8 @@ class Concat(Basis):
 
 @dataclass(frozen=True)
 class SideBySide:
+    """The evaluators of all members, their functions one after the other."""
+
     parts: list[Evaluator]
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:

@@ -92,6 +92,8 @@ class Functionals:
 
 @dataclass(frozen=True)
 class HermiteEvaluator:
+    """The kernel with the functionals of every constraint applied to its second argument."""
+
     kernel: KernelProfile
     columns: list[Functionals]
 

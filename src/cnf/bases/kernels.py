@@ -22,6 +22,7 @@ from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
 TINY = {torch.float64: 1e-32, torch.float32: 1e-6}
+LEAST = 1e-32  # stands in for s = 0 where no negative power is taken: only the slope of the root must be finite
 
 
 def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -169,10 +170,11 @@ class Matern(ScaledKernel):
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         nu = self.nu
         # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
-        z = torch.sqrt(2 * nu * s.clamp_min(TINY.get(s.dtype, 1e-6)))
+        z = torch.sqrt(2 * nu * s.clamp_min(LEAST))
+        away = torch.sqrt(2 * nu * s.clamp_min(TINY.get(s.dtype, 1e-6))) if order > nu else z
         decay = torch.exp(-z)
         norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
-        return [(-nu) ** m / norm * self._reduced(nu - m, z, decay) for m in range(order + 1)]
+        return [(-nu) ** m / norm * self._reduced(nu - m, z if m < nu else away, decay) for m in range(order + 1)]
 
     @staticmethod
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
@@ -222,11 +224,13 @@ class Wendland(ScaledKernel):
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         if order > 2 * self.k:
             raise BasisError(f"a Wendland kernel of smoothness {self.k} has {2 * self.k} derivatives, not {order}")
-        r = torch.sqrt(s.clamp_min(TINY.get(s.dtype, 1e-6)))
-        gap = (1 - r).clamp_min(0)
+        root = torch.sqrt(s.clamp_min(LEAST))
+        away = torch.sqrt(s.clamp_min(TINY.get(s.dtype, 1e-6))) if order > self.k else root
+        gap = (1 - root).clamp_min(0)
         found = []
         for m in range(order + 1):
             power, coefficients, lowest = self._tables[m]
+            r = root if lowest >= 0 else away
             total = torch.full_like(r, float(coefficients[-1]))
             for c in reversed(coefficients[:-1]):
                 total = total * r + float(c)

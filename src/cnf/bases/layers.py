@@ -77,8 +77,9 @@ PIECEWISE_LINEAR = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.ReLU6, nn.Hard
 
 
 def _sequential(module: nn.Module, bundle: Bundle) -> Bundle:
-    for layer in module.children():
-        bundle = push(layer, bundle)
+    for layer in module._modules.values():  # children() would skip a layer that occurs twice
+        if layer is not None:
+            bundle = push(layer, bundle)
     return bundle
 
 

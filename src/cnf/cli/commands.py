@@ -15,13 +15,14 @@ from cnf.files import check_writable
 app = typer.Typer(
     name="cnf",
     help="Neural fields that meet linear differential conditions exactly.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-Out = Annotated[Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)]
+Out = Annotated[
+    Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
+]
 Seed = Annotated[int, typer.Option(min=0, help="Decides every random choice.")]
 
 
@@ -51,20 +52,20 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Neural fields that meet linear differential conditions exactly."""
 
 
 @app.command()
-def version() -> None:
-    """Print the version."""
-    _print_version(True)
-
-
-@app.command()
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
-    """Solve the paper's advection problem by three methods and the light path problem; about a minute."""
+    """Run the whole demonstration; takes about a minute.
+
+    The paper's advection problem by three methods and the light path problem: certificates, errors beside the paper's, and
+    pictures.
+    """
     from cnf.applications import solve_light_path
     from cnf.applications.advection import METHODS
     from cnf.cli.runs import run_advection
@@ -82,7 +83,9 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     _say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
     path = solve_light_path()
     light = tables.light_path_table(path)
-    _say(f"{light}\n\nend points off by at most {path.end_error:.1e} at any of {len(path.history)} steps\n{path.certificate}")
+    _say(
+        f"{light}\n\nend points off by at most {path.end_error:.1e} at any of {len(path.history)} steps\n{path.certificate}"
+    )
     (folder / "tables.txt").write_text(f"{table}\n\n{light}\n")
     order = sorted(results, key=lambda r: -r.rmse)
     made = [
@@ -90,20 +93,26 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
         plots.plot_slices(order[-1], folder / "advection_slices.png"),
         plots.plot_tuning([r for r in results if r.trials], folder / "advection_tuning.png"),
         plots.plot_light_path(path, folder / "light_path.png"),
-        plots.plot_learning(path.history, folder / "light_path_learning.png", "light path", "travel time", path.exact_time),
+        plots.plot_learning(
+            path.history, folder / "light_path_learning.png", "light path", "travel time", path.exact_time
+        ),
     ]
     _say(f"\npictures are in {folder}: {', '.join(p.name for p in made)}")
 
 
 @app.command()
 def advection(
-    perturbation: Annotated[list[float], typer.Option(help="Noise of the grid; repeat for several (paper: 0.01 0.05 0.1 0.5 1).")] = [0.1],  # noqa: B006
-    method: Annotated[list[str], typer.Option(help="random-fourier, rbf or skewed-rbf; repeat for several.")] = ["random-fourier"],  # noqa: B006
+    perturbation: Annotated[
+        list[float], typer.Option(metavar="NUMBER", help="Noise of the grid; repeat for several (paper: 0.01 0.05 0.1 0.5 1).")
+    ] = [0.1],  # noqa: B006
+    method: Annotated[list[str], typer.Option(metavar="NAME", help="random-fourier, rbf or skewed-rbf; repeat for several.")] = [
+        "random-fourier"
+    ],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="How many random grids.")] = 1,
     steps: Annotated[int, typer.Option(min=0, help="Training steps of skewed-rbf.")] = 10,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for a picture per grid; none if left out.")] = None,
 ) -> None:
-    """Solve the advection equation on scattered points, and compare with the exact field."""
+    """Solve the advection equation on scattered points."""
     from cnf.applications.advection import METHODS
     from cnf.cli.runs import run_advection
     from cnf.errors import nearest
@@ -114,7 +123,9 @@ def advection(
             raise CnfError(f"--perturbation is a standard deviation, a finite number of at least 0; got {level:g}")
     for name in method:
         if name not in METHODS:
-            raise CnfError(f"there is no --method {name!r}; choose one of {', '.join(METHODS)}." + nearest(name, METHODS))
+            raise CnfError(
+                f"there is no --method {name!r}; choose one of {', '.join(METHODS)}." + nearest(name, METHODS)
+            )
     folder = _folder(out) if out is not None else None
     results = run_advection(_console(), perturbation, range(seeds), method, steps)
     for result in results:
@@ -131,32 +142,48 @@ def advection(
 
 @app.command("light-path")
 def light_path(
-    steps: Annotated[int, typer.Option(min=1, help="Most training steps (L-BFGS); it stops when nothing changes.")] = 100,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Most training steps (L-BFGS); it stops when nothing changes.")
+    ] = 100,
     seed: Seed = 1,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for pictures; none if left out.")] = None,
 ) -> None:
-    """Find the path of least travel time between two fixed points (Fermat's principle)."""
+    """Find the path of least time between two points."""
     from cnf.applications import solve_light_path
     from cnf.reports import plots, tables
 
     folder = _folder(out) if out is not None else None
     result = solve_light_path(steps=steps, seed=seed)
     _say(tables.light_path_table(result))
-    _say(f"\nend points off by at most {result.end_error:.1e} at any of {len(result.history)} steps\n{result.certificate}")
+    _say(
+        f"\nend points off by at most {result.end_error:.1e} at any of {len(result.history)} steps\n{result.certificate}"
+    )
     if folder is not None:
         plots.plot_light_path(result, folder / "light_path.png")
-        plots.plot_learning(result.history, folder / "light_path_learning.png", "light path", "travel time", result.exact_time)
+        plots.plot_learning(
+            result.history, folder / "light_path_learning.png", "light path", "travel time", result.exact_time
+        )
         _say(f"\npictures are in {folder}")
 
 
 @app.command()
 def read(
-    latex: Annotated[str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")],
+    latex: Annotated[
+        str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")
+    ],
     coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
     channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
-    given: Annotated[list[str], typer.Option("--set", metavar="NAME=NUMBER", help="A coefficient; repeat for several.")] = [],  # noqa: B006
+    given: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=NUMBER", help="A coefficient; repeat for several.")
+    ] = [],  # noqa: B006
 ) -> None:
-    """Show how an operator or equation in LaTeX is understood, or where it cannot be."""
+    """Show how an equation in LaTeX is understood."""
     from cnf.cli.runs import describe_reading, read_coefficients
 
     _say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    _print_version(True)

@@ -30,14 +30,22 @@ def part(console: Console, name: str, total: int) -> Iterator[Part]:
     """Show a part while it runs; set `.result` to what its last line should say."""
     started = time.perf_counter()
     if console.is_terminal:
-        columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.fields[detail]}"))
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description:<16}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}"),
+        )
         with Progress(*columns, console=console, transient=True, refresh_per_second=8) as bar:
             shown = Part(bar, bar.add_task(name, total=total, detail=""))
             yield shown
     else:
         shown = Part(None, 0)
         yield shown
-    console.print(f"  {name:<16} {time.perf_counter() - started:5.1f} s   {shown.result}", highlight=False, markup=False)
+    console.print(
+        f"  {name:<16} {time.perf_counter() - started:5.1f} s   {shown.result}", highlight=False, markup=False
+    )
 
 
 def described(trial: Trial) -> str:

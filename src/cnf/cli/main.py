@@ -21,7 +21,9 @@ def run(arguments: list[str]) -> int:
         import rich  # noqa: F401
         import typer
     except ImportError:
-        print('error: the cnf command needs typer and rich: pip install "constrained-neural-fields[cli]"', file=sys.stderr)
+        print(
+            'error: the cnf command needs typer and rich: pip install "constrained-neural-fields[cli]"', file=sys.stderr
+        )
         return 1
     from cnf.cli.commands import app
     from cnf.errors import CnfError
@@ -30,7 +32,7 @@ def run(arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_note
         try:
-            return int(command.main(arguments, prog_name="cnf", standalone_mode=False) or 0)
+            return int(command.main(arguments or ["--help"], prog_name="cnf", standalone_mode=False) or 0)
         except CnfError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
@@ -58,8 +60,7 @@ def _usage(error: Exception) -> int:
     message = getattr(error, "format_message", None)
     if message is None:
         raise error
-    text = " ".join(str(message()).split()) or "no command given"
-    print(f"error: {text} (cnf --help shows how to write it)", file=sys.stderr)
+    print(f"error: {' '.join(str(message()).split())} (cnf --help shows how to write it)", file=sys.stderr)
     return int(getattr(error, "exit_code", 2))
 
 

@@ -65,6 +65,8 @@ def describe_reading(latex: str, coordinates: str, channels: str, coefficients: 
     used = [c for c in space.channels if any(t.channel == c for t in terms)]
     kind = "operator; say what it equals with = or equals=" if sides is None else "equation"
     lines.append(f"kind      {kind}")
-    lines.append(f"order     {operator.order}, {len(operator.rows)} row{'s' * (len(operator.rows) > 1)} per point, {len(terms)} term{'s' * (len(terms) > 1)}")
+    lines.append(
+        f"order     {operator.order}, {len(operator.rows)} row{'s' * (len(operator.rows) > 1)} per point, {len(terms)} term{'s' * (len(terms) > 1)}"
+    )
     lines.append(f"uses      {', '.join(used) or 'no channel'}")
     return "\n".join(lines)

@@ -69,16 +69,42 @@ def plot_light_path(result: LightPath, path: object) -> Path:
         heights = np.linspace(y0, y1, 256)
         index = np.repeat(result.medium.index(heights)[:, None], 2, axis=1)
         ends = np.asarray(result.ends)
-        titles = (f"random start: time {result.start_time:.3f}", f"after {len(result.history)} steps: time {result.final_time:.5f}")
+        titles = (
+            f"random start: time {result.start_time:.3f}",
+            f"after {len(result.history)} steps: time {result.final_time:.5f}",
+        )
         for panel, title, line in zip(panels, titles, (result.before, result.after), strict=True):
             image = panel.imshow(
-                index, extent=(x0, x1, y0, y1), origin="lower", aspect="equal", cmap="Blues", alpha=0.85, interpolation="bilinear"
+                index,
+                extent=(x0, x1, y0, y1),
+                origin="lower",
+                aspect="equal",
+                cmap="Blues",
+                alpha=0.85,
+                interpolation="bilinear",
             )
             panel.plot(*line.T, color="white", linewidth=4.5, solid_capstyle="round")
-            panel.plot(*line.T, color=ORANGE, linewidth=2.6, solid_capstyle="round", label="sum of two learnable quadratics")
+            panel.plot(
+                *line.T, color=ORANGE, linewidth=2.6, solid_capstyle="round", label="sum of two learnable quadratics"
+            )
             if line is result.after:
-                panel.plot(*result.exact.T, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label=f"least time of all paths: {result.exact_time:.5f}")
-            panel.plot(*ends.T, "o", color="white", markeredgecolor=INK, markersize=8, markeredgewidth=1.5, zorder=5, label="end points (conditions)")
+                panel.plot(
+                    *result.exact.T,
+                    color=INK,
+                    linewidth=1.2,
+                    linestyle=(0, (4, 3)),
+                    label=f"least time of all paths: {result.exact_time:.5f}",
+                )
+            panel.plot(
+                *ends.T,
+                "o",
+                color="white",
+                markeredgecolor=INK,
+                markersize=8,
+                markeredgewidth=1.5,
+                zorder=5,
+                label="end points (conditions)",
+            )
             panel.set_title(title)
             panel.set_xlabel("x")
             panel.spines[:].set_visible(False)
@@ -125,7 +151,9 @@ def plot_advection(results: Sequence[Advection], path: object) -> Path:
         _bar(figure, image, panels[:fields], "u", [-1, 0, 1])
         low, high = _decades(errors)
         for panel, result, error in zip(panels[fields:], results, errors, strict=True):
-            image = panel.imshow(np.maximum(error, low), cmap="cividis", norm=LogNorm(low, high), interpolation="nearest", **flat)
+            image = panel.imshow(
+                np.maximum(error, low), cmap="cividis", norm=LogNorm(low, high), interpolation="nearest", **flat
+            )
             panel.set_title(f"error of {result.method}\nRMSE {result.rmse:.1e}")
         _bar(figure, image, panels[fields:], "|error|", None)
         for panel in panels:
@@ -148,9 +176,13 @@ def plot_tuning(results: Sequence[Advection], path: object) -> Path:
         for result, colour in zip(results, (BLUE, ORANGE, GREEN, RED, SKY), strict=False):
             trials = sorted((t.value, math.exp(t.loss / 2)) for t in result.trials if math.isfinite(t.loss))
             best = min(trials, key=lambda t: t[1])
-            panel.loglog(*zip(*trials, strict=True), color=colour, marker="o", markersize=4, linewidth=1.4, label=result.method)
+            panel.loglog(
+                *zip(*trials, strict=True), color=colour, marker="o", markersize=4, linewidth=1.4, label=result.method
+            )
             panel.loglog(*best, "o", color=colour, markersize=11, markerfacecolor="none", markeredgewidth=1.6)
-        panel.loglog([], [], "o", color=GREY, markersize=11, markerfacecolor="none", markeredgewidth=1.6, label="chosen")
+        panel.loglog(
+            [], [], "o", color=GREY, markersize=11, markerfacecolor="none", markeredgewidth=1.6, label="chosen"
+        )
         panel.set_xlabel("bandwidth")
         panel.set_ylabel("held-out residual (root mean square)")
         panel.set_title(f"choosing a bandwidth, perturbation {results[0].perturbation:g}")

@@ -14,7 +14,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        cells = [cell.ljust(w) if k < left else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.ljust(w) if k < left else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         return "  ".join(cells).rstrip()
 
     rule = "  ".join("-" * w for w in widths)
@@ -23,7 +25,17 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
 
 def advection_table(results: Sequence[Advection]) -> str:
     """One row per perturbation and method: the worst of the seeds beside what the paper reports."""
-    header = ["perturbation", "method", "RMSE", "nRMSE", "paper RMSE", "paper nRMSE", "worst residual", "exact", "seconds"]
+    header = [
+        "perturbation",
+        "method",
+        "RMSE",
+        "nRMSE",
+        "paper RMSE",
+        "paper nRMSE",
+        "worst residual",
+        "exact",
+        "seconds",
+    ]
     groups: dict[tuple[float, str], list[Advection]] = {}
     for result in results:
         groups.setdefault((result.perturbation, result.method), []).append(result)

@@ -46,6 +46,8 @@ class Cholesky(Solver):
 
 @dataclass(frozen=True, kw_only=True)
 class CholeskyFactor(Factor):
+    """The scaled matrix and its lower triangular root."""
+
     matrix: Tensor
     root: Tensor
     refine: bool = True

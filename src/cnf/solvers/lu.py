@@ -59,6 +59,8 @@ def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class LUFactor(Factor):
+    """The equilibrated matrix and its factors, packed as LAPACK does."""
+
     matrix: Tensor
     lu: Tensor
     pivots: Tensor

@@ -63,6 +63,8 @@ class MinimumNorm(Solver):
 
 @dataclass(frozen=True, kw_only=True)
 class MinimumNormFactor(Factor):
+    """The singular triplets that were kept."""
+
     matrix: Tensor  # (m, n) scaled
     left: Tensor  # (m, r)
     values: Tensor  # (r,)

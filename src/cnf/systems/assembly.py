@@ -118,7 +118,9 @@ def assemble_targets(
     constraints: Sequence[Constraint], layout: Sequence[BlockLayout], base: FieldFunction | None
 ) -> list[Tensor]:
     """Right-hand sides g - L[base] of every block, (m, k)."""
-    sides = [c.values if base is None else c.values - applied(base, c.expanded(), c.values.shape) for c in constraints]
+    sides = [c.values for c in constraints]
+    if base is not None:
+        sides = [g - applied(base, c.expanded(), g.shape) for g, c in zip(sides, constraints, strict=True)]
     return [
         torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1)
         for block in layout

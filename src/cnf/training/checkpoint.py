@@ -7,7 +7,6 @@ parameters so far.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import FileError, TrainingError
+from cnf.files import read_archive, write_archive
 from cnf.training.history import History
-from cnf.training.writing import write_atomically
 
-FORMAT = "cnf training checkpoint"
+KIND = "training checkpoint of cnf"
 VERSION = 1
 VECTORS = 300  # a checkpoint holds fewer copies of the parameters than this (L-BFGS keeps the most)
 SLACK = 2**28
@@ -61,8 +60,6 @@ def restore_snapshot(snapshot: Snapshot, field: nn.Module, parameters: Sequence[
 def save_checkpoint(path: Path, checkpoint: Checkpoint, optimizer_name: str, names: Sequence[str]) -> None:
     """Write the file, or leave the one that is there untouched."""
     contents = {
-        "format": FORMAT,
-        "version": VERSION,
         "step": checkpoint.step,
         "names": list(names),
         "now": {"parameters": checkpoint.now.parameters, "buffers": checkpoint.now.buffers},
@@ -72,7 +69,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, optimizer_name: str, nam
         "random_state": checkpoint.random_state,
         "history": checkpoint.history.state_dict(checkpoint.step),
     }
-    write_atomically(path, lambda file: torch.save(contents, file))
+    write_archive(path, KIND, VERSION, contents)
 
 
 def load_checkpoint(
@@ -103,31 +100,7 @@ def load_checkpoint(
 
 def _contents(path: Path, expected: int) -> dict:
     """The dictionary in the file, of the right format and version."""
-    try:
-        if not zipfile.is_zipfile(path):
-            raise FileError(_damaged(path))
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > SLACK + VECTORS * expected:
-            raise FileError(
-                f"checkpoint {path} holds {size / 2**20:.0f} MB, far more than this field needs; it is not read"
-            )
-        contents = torch.load(path, map_location="cpu", weights_only=True)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"checkpoint {path} cannot be read: {error.strerror or error}") from None
-    except Exception:  # a damaged file can make torch and zipfile raise anything
-        raise FileError(_damaged(path)) from None
-    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
-        raise FileError(f"{path} is not a training checkpoint of cnf (field.save files are read with cnf.load)")
-    version = contents.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise FileError(_damaged(path))
-    if version > VERSION:
-        raise FileError(
-            f"checkpoint {path} has format version {version}, this cnf reads up to {VERSION}; update cnf to resume it"
-        )
+    contents = read_archive(path, KIND, VERSION, SLACK + VECTORS * expected)
     missing = {"step", "names", "now", "best", "optimizer_name", "optimizer", "random_state", "history"} - set(contents)
     if missing or not isinstance(contents["names"], list):
         raise FileError(_damaged(path))

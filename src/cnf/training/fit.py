@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor
 
 from cnf.field import ConstrainedField
+from cnf.files import as_path, check_writable
 from cnf.training.checkpoint import plain
 from cnf.training.evaluation import Losses, name_terms
 from cnf.training.history import History
 from cnf.training.progress import show_progress
 from cnf.training.run import Patience, Run
 from cnf.training.settings import Callback, MakeOptimizer, check_settings, choose_parameters, make_optimizer
-from cnf.training.writing import as_path, check_writable
 
 
 def fit(

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 
 from cnf.errors import FileError
-from cnf.training.writing import as_path, write_atomically
+from cnf.files import write_atomically
 
 LISTS = ("step", "loss", "residual", "condition", "seconds")
 
@@ -111,7 +111,7 @@ class History:
         writer.writerow(["step", "loss", *(f"loss.{name}" for name in names), "residual", "condition", "seconds"])
         columns = [self.step, self.loss, *(self.terms[n] for n in names), self.residual, self.condition, self.seconds]
         writer.writerows(zip(*columns, strict=True))
-        write_atomically(as_path(path), lambda file: file.write(text.getvalue().encode()))
+        write_atomically(path, lambda file: file.write_bytes(text.getvalue().encode()))
 
     def __len__(self) -> int:
         return len(self.step)
