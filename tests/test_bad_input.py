@@ -59,7 +59,7 @@ class TestPoints:
 
     @pytest.mark.parametrize("at", ["abc", object(), [[1, 2], [3]], [["a", "b"]], {"x": 1}, [None, None]])
     def test_nonsense(self, at: object):
-        with pytest.raises(ConstraintError, match="'wall': .*points"):
+        with pytest.raises(ConstraintError, match=r"'wall': .*points"):
             PLANE.constraint("u", at=at, equals=1.0, name="wall")
 
     def test_complex(self):
@@ -114,12 +114,12 @@ class TestValues:
 
     @pytest.mark.parametrize("equals", ["abc", object(), {"a": 1}, [[1, 2], [3]]])
     def test_nonsense(self, equals: object):
-        with pytest.raises(ConstraintError, match="'wall': .*values"):
+        with pytest.raises(ConstraintError, match=r"'wall': .*values"):
             PLANE.constraint("u", at=AT, equals=equals, name="wall")
 
     @pytest.mark.parametrize("result", ["abc", None, object()])
     def test_a_callable_that_returns_nonsense(self, result: object):
-        with pytest.raises(ConstraintError, match="'wall': .*values"):
+        with pytest.raises(ConstraintError, match=r"'wall': .*values"):
             PLANE.constraint("u", at=AT, equals=lambda p: result, name="wall")
 
     def test_complex(self):
@@ -203,7 +203,7 @@ class TestSpaces:
             ((), ()),
             ("a", "b"),
         ]:
-            with pytest.raises(ConstraintError, match="box|corner"):
+            with pytest.raises(ConstraintError, match=r"box|corner"):
                 cnf.Box(lower, upper)
 
 
@@ -290,11 +290,11 @@ class TestBases:
 
     @pytest.mark.parametrize("anchors", [spoiled(math.nan), torch.zeros(0, 2), torch.zeros(4, 3), "abc", []])
     def test_anchors(self, anchors: object):
-        with pytest.raises(CnfError, match="anchors|points"):
+        with pytest.raises(CnfError, match=r"anchors|points"):
             Kernel(PLANE, anchors)
 
     def test_modules(self):
-        with pytest.raises(BasisError, match="kernel must be one of cnf.kernels"):
+        with pytest.raises(BasisError, match=r"kernel must be one of cnf.kernels"):
             Kernel(PLANE, AT, kernel="gaussian")
         with pytest.raises(BasisError, match="encoder must be a torch module"):
             Kernel(PLANE, AT, encoder=lambda x: x)

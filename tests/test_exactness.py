@@ -296,11 +296,7 @@ def _size(solution: cnf.Solution, target: Tensor) -> float:
     return max(float(target.abs().max()), scaled * max(float(n.max()) for n in norms))
 
 
-@pytest.mark.parametrize(
-    "name",
-    # Hermite has the nodes in both arguments of its kernel: 3136 x 3136 pairs for this one condition
-    [pytest.param(n, marks=pytest.mark.slow) if n == "Hermite" else n for n in ANALYTIC],
-)
+@pytest.mark.parametrize("name", ANALYTIC)
 def test_double_integral(name: str):
     r"""\int_0^1 \int_0^1 u dx dy = 2 is one condition, needs no points, and holds under another, finer quadrature."""
     space = cnf.Space("x y", "u")

@@ -1,4 +1,4 @@
-"""The field: caching that is never stale, new data on the old factor, correction of any network, channels, certificate."""
+"""The field: a cache never stale, new data on the old factor, any network corrected, channels, certificate."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def _points(field: cnf.ConstrainedField) -> None:
 
 
 CHANGES: list[Callable] = [
-    _step, _data, _no_grad, _swap, _load, _buffer, _numpy, _base_weight, _base_buffer, _base_replaced, _values, _update, _points,
+    _step, _data, _no_grad, _swap, _load, _buffer, _numpy,
+    _base_weight, _base_buffer, _base_replaced, _values, _update, _points,
 ]  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def test_update_after_a_change_of_parameters_factors_anew(monkeypatch):
 
 
 def test_update_of_a_field_with_one_constraint():
-    """A single value is enough; for several constraints the name is needed, and a wrong one is answered with the right."""
+    """A single value is enough; for several the name is needed, and a wrong one is answered with the right."""
     field = cnf.ConstrainedField(RandomFourier(PLANE, 40, 0.3), conditions()[0]).eval()
     assert (field.update(2.5)(AT) - 2.5).abs().max() <= 1e-10
     two = cnf.ConstrainedField(RandomFourier(PLANE, 40, 0.3), conditions())
@@ -261,7 +262,7 @@ def test_any_network_is_corrected(dtype: torch.dtype):
 
 
 def test_a_base_that_meets_the_conditions_stays_as_it_is():
-    """base = the exact answer: the correction is rounding, also where conditions are dependent, and the field is exact."""
+    """base = the exact answer: the correction is rounding, also for dependent conditions, and exact."""
 
     class Exact(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -354,7 +355,7 @@ FLOW = cnf.Space("x y", "u v p")
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_stokes_like_rows_couple_channels(joint: bool):
-    """Momentum and continuity at points, velocities at others: met together, by nested autograd of the three channels."""
+    """Momentum and continuity at points, velocities at others: met together, by nested autograd."""
     momentum = FLOW.constraint(r"-\Delta u + p_x = 1 \\ -\Delta v + p_y = y", at=AT, name="momentum")
     mass = FLOW.constraint(divergence(), at=AT, equals=0, name="mass")
     wall = FLOW.constraint(r"u \\ v", at=BOX.face(0, 0, 4), equals=torch.tensor([0.0, 1.0]), name="wall")
@@ -410,6 +411,25 @@ def test_channels_with_different_conditions_are_solved_apart(monkeypatch):
     assert (solution.apply("v_x", AT[:5]) - 2).abs().max() <= 1e-10
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("u", "v_x"), ("u", "2 v"), ("u_x", "v_y"), ("u", "v(0, y)"), ("a u", "b v")],
+)
+def test_channels_that_only_look_alike_are_not_merged(first: str, second: str):
+    """Same points, same number of terms, but another derivative, factor, place or coefficient: both hold."""
+    space = cnf.Space("x y", "u v")
+    data = {"a": 1 + AT[:, 0], "b": 2 - AT[:, 1]}
+    constraints = [
+        space.constraint(latex, at=AT, equals=1.0, name=latex, **{k: w for k, w in data.items() if latex.startswith(k)})
+        for latex in (first, second)
+    ]
+    if second == "v(0, y)":  # the eight points have eight different y
+        assert len(set(AT[:, 1].tolist())) == 8
+    solution = cnf.ConstrainedField(RandomFourier(space, 60, 0.3), constraints, on_violation="raise").solve()
+    for constraint in constraints:
+        assert solution.residual(constraint).abs().max() <= 1e-9
+
+
 def test_bases_of_their_own_per_channel(monkeypatch):
     """Independent networks R^2 -> R^2: f_c = sum_j beta_jc Psi_jc, another matrix for every channel."""
     space = cnf.Space("x y", "u v")
@@ -447,6 +467,20 @@ def test_a_learnable_coefficient():
     before = field(QUERY)
     speed.data.add_(0.3)
     assert (field(QUERY) - before).abs().max() > 1e-4
+
+
+def test_a_learnable_limit():
+    r"""\int_0^1 \int_0^a u dx dy = 1 with a learnable: no points needed, and the gradient is that of differences."""
+    limit = nn.Parameter(torch.tensor(0.5, dtype=torch.float64))
+    value = PLANE.constraint("u", at=AT, equals=1.0, name="value")
+
+    def loss(a: object) -> Tensor:
+        mass = PLANE.constraint(r"\int_0^1 \int_0^a u \, dx \, dy = 1", a=a, name="mass")
+        return cnf.ConstrainedField(RandomFourier(PLANE, 40, 0.3), [value, mass])(QUERY).square().sum()
+
+    loss(limit).backward()
+    above, below = (float(loss(0.5 + h).detach()) for h in (1e-5, -1e-5))
+    assert float(limit.grad) == pytest.approx((above - below) / 2e-5, rel=1e-5)
 
 
 def test_two_learnable_coefficients_of_one_name():

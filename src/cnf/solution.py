@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis, Evaluator, check_smoothness, values_request
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
-from cnf.errors import ConstraintError, SmoothnessError
+from cnf.errors import ConstraintError
 from cnf.operators.expansion import Probe, expand
 from cnf.systems.assembly import Block, applied, in_pieces
 from cnf.systems.certificate import Certificate
@@ -60,12 +60,6 @@ class Solution:
     def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
         """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows)."""
         operator = self.space.operator(asked, **coefficients)
-        limit = self.basis.smoothness
-        if limit is not None and operator.order > limit:
-            raise SmoothnessError(
-                f"{operator.to_latex()} takes derivatives of order {operator.order}, but {type(self.basis).__name__} has "
-                f"them only up to order {limit}; use a smoother kernel or activation"
-            )
         check_smoothness(self.basis, operator, f"the operator {operator.to_latex()}")
         points = self._points(x)
         if not points.shape[0]:

@@ -1,4 +1,4 @@
-"""Kernels: profiles and their derivatives in s against SymPy, and what happens at the centre, where A's diagonal sits."""
+"""Kernels: profiles and their derivatives in s against SymPy, and the centre, where A's diagonal sits."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_one_activation_module_for_all_layers():
 
 
 def test_fourier_map():
-    """(x, sin Bx, cos Bx): derivative of order n along axis k is B_k^n times a shifted wave; the input's are 1 and 0."""
+    """(x, sin Bx, cos Bx): waves shifted and scaled by powers of B; the input's derivatives are 1 and 0."""
     frequencies = torch.randn(4, 2, dtype=torch.float64)
     for include in (True, False):
         module = FourierMap(frequencies, include)
@@ -222,7 +222,7 @@ class TestEncoders:
         assert 0.98 * bound < float(second.abs().max()) <= bound
 
     def test_nonsense(self):
-        with pytest.raises(BasisError, match="no activation 'tahn'.*Did you mean 'tanh'"):
+        with pytest.raises(BasisError, match=r"no activation 'tahn'.*Did you mean 'tanh'"):
             encoders.MLP(2, 3, activation="tahn")
         with pytest.raises(BasisError, match="at least one input and one output"):
             encoders.MLP(0, 3)

@@ -52,7 +52,7 @@ def singular(kind: str) -> Tensor:
 
 @pytest.mark.parametrize("kind", ["exactly", "nearly"])
 def test_a_singular_matrix_falls_back_with_a_warning_and_a_note(kind: str):
-    """LU cannot; MinimumNorm gives NumPy's pseudo-inverse solution of the consistent equations, and says what happened."""
+    """LU cannot; MinimumNorm gives NumPy's pseudo-inverse solution of consistent equations, and says so."""
     matrix = singular(kind)
     b = matrix @ torch.ones(5, 1, dtype=torch.float64)
     with pytest.warns(NumericalWarning, match="MinimumNorm was used instead"):

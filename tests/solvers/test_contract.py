@@ -102,10 +102,18 @@ def test_gradients_to_second_order(solver, matrix: Tensor):
 
         assert torch.autograd.gradcheck(mapped, (right, *parameters), atol=1e-6, rtol=1e-5)
         assert torch.autograd.gradgradcheck(mapped, (right, *parameters), atol=1e-5, rtol=1e-4)
+        # gradgradcheck compares the twice differentiable gradient with itself only: compare it with the plain one
+        weights = normal(*mapped(right, *parameters).shape, seed=9)
+        plain, again = (
+            torch.autograd.grad((mapped(right, *parameters) * weights).sum(), (right, *parameters), create_graph=graph)
+            for graph in (False, True)
+        )
+        for a, e in zip(again, plain, strict=True):
+            assert (a - e).abs().max() <= 1e-10 * e.abs().max()
 
 
 def test_inconsistent_deficient_systems_have_a_gradient_too():
-    """b outside the range of a deficient A: the least-squares terms of the pseudo-inverse gradient, against pinv itself."""
+    """b outside the range of a deficient A: the least-squares terms of the gradient, against pinv itself."""
     left, right, b = normal(6, 3).requires_grad_(), normal(3, 7, seed=1).requires_grad_(), normal(6, 1, seed=2)
     weights = normal(7, 1, seed=3)
     factor = MinimumNorm(cutoff=1e-10).factor((left @ right).detach())
@@ -143,7 +151,7 @@ def test_cholesky_takes_any_scale():
 
 @pytest.mark.parametrize(("kind", "build"), [(LU, square), (Cholesky, definite), (MinimumNorm, square)])
 def test_refinement_does_not_hurt_and_is_done(kind, build):
-    """The backward error with refinement is at rounding; a factor that is slightly wrong shows that the step is taken."""
+    """The backward error is at rounding; a factor that is slightly wrong shows that the step is taken."""
     matrix, b = build(40), normal(40, 1, seed=3)
     factor = kind().factor(matrix)
     x = factor.solve(b)

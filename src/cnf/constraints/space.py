@@ -109,7 +109,8 @@ class Space:
         middle = []
         for coordinate in self.coordinates:
             ends = [i for i in place.integrals if i.variable in place.at(coordinate).free_symbols]
-            middle.append(float((ends[0].lower + ends[0].upper) / 2) if ends else float(place.at(coordinate)))
+            where = (ends[0].lower + ends[0].upper) / 2 if ends else place.at(coordinate)
+            middle.append(0.0 if where.free_symbols else float(where))  # a learnable limit: any point will do
         return torch.tensor([middle], dtype=torch.float64)
 
     def __repr__(self) -> str:

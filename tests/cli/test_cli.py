@@ -1,0 +1,130 @@
+"""The command line: help, one line per error, exit codes, and the files it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cnf
+from cnf.cli import commands
+from cnf.cli.main import run
+
+COMMANDS = ("demo", "advection", "light-path", "read", "version")
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], []):
+        assert run(list(arguments)) == 0
+        text = capsys.readouterr().out
+        assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Usage: cnf " + name in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--version"], ["version"]):
+        assert run(list(arguments)) == 0
+        assert capsys.readouterr().out == f"cnf {cnf.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["advection", "--perturbation", "-1"], 1, "at least 0"),
+        (["advection", "--perturbation", "nan"], 1, "finite"),
+        (["advection", "--perturbation", "much"], 2, "--perturbation"),
+        (["advection", "--method", "rbff"], 1, "Did you mean 'rbf'?"),
+        (["advection", "--seeds", "0"], 2, "--seeds"),
+        (["light-path", "--steps", "0"], 2, "--steps"),
+        (["light-path", "--out", "/proc/nowhere"], 1, "cannot write"),
+        (["read", "u", "--set", "beta"], 1, "NAME=NUMBER"),
+        (["read", "u", "--set", "beta=inf"], 1, "NAME=NUMBER"),
+        (["read", "u", "--coordinates", ""], 1, "coordinate"),
+        (["read"], 2, "latex"),
+        (["nonsense"], 2, "nonsense"),
+        (["demo", "--bogus"], 2, "--bogus"),
+    ],
+)
+def test_bad_input_is_one_line_on_stderr(
+    arguments: list[str], code: int, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("\n") == 1
+    assert part.lower() in shown.err.lower()
+
+
+def test_out_that_is_a_file_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("")
+    assert run(["demo", "--out", str(tmp_path / "taken")]) == 1
+    assert "is a file" in capsys.readouterr().err
+
+
+def test_read_shows_the_normal_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", r"u_t + \beta u_x = \sin(x)", "--set", "beta=0.5"]) == 0
+    text = capsys.readouterr().out
+    assert r"\partial_{t} u + 0.5 \partial_{x} u = \sin{\left(x \right)}" in text
+    assert "order     1, 1 row per point, 2 terms" in text
+
+
+def test_read_shows_the_rows_of_a_vector(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", r"\nabla u", "--coordinates", "x y"]) == 0
+    text = capsys.readouterr().out
+    assert "row 1" in text
+    assert "row 2" in text
+
+
+def test_read_points_at_the_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", r"\partial_t u + \gamm u"]) == 1
+    message, source, mark = capsys.readouterr().err.splitlines()
+    assert message.startswith("error: ")
+    assert mark.index("^") == source.index(r"\gamm")
+
+
+def test_light_path_writes_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["light-path", "--steps", "5", "--out", str(tmp_path)]) == 0
+    assert "travel time" in capsys.readouterr().out
+    for name in ("light_path.png", "light_path_learning.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_interrupt_is_130_without_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "_say", interrupted)
+    assert run(["version"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert run(["version"]) == 1
+    assert "constrained-neural-fields[cli]" in capsys.readouterr().err
+
+
+def test_missing_matplotlib_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from cnf.reports.plots import draw
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(cnf.errors.MissingExtraError, match=r"constrained-neural-fields\[viz\]"):
+        draw(tmp_path / "a.png", (1, 1), lambda figure: None)
+
+
+def test_as_a_process() -> None:
+    """The exit code and stderr as a shell sees them."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cnf.cli.main", "read", "u^2"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
