@@ -1,7 +1,7 @@
 """Your own basis: -u'' = pi^2 sin(pi x) on (0, 1), u(0) = u(1) = 0; exact: u = sin(pi x).
 
-A basis needs one method, `forward`: points (P, D) to the values of N functions (P, N). Derivatives of any order follow by
-automatic differentiation, and every parameter can be trained.
+A basis needs one method, `forward`: points (P, D) to the values of N functions (P, N). Derivatives of any order
+follow by automatic differentiation, and every parameter can be trained.
 """
 
 import torch

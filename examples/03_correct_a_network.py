@@ -1,7 +1,8 @@
 """Correct a network: f = network + correction with f = g and df/dn = h on a circle; g and h from x^2 - y^2 + x.
 
-Any torch module can be the base of a field. Here it is an untrained float32 network that knows nothing of the conditions;
-the correction makes values and normal derivatives right, and changes the network as little as its basis allows.
+Any torch module can be the base of a field. Here it is an untrained float32 network that knows nothing of the
+conditions; the correction makes values and normal derivatives right, and changes the network as little as its basis
+allows.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Values and gradients at the same points: u = f and grad u = grad f at 36 points, f = sin(3x) cos(2y).
 
-Several conditions at one point need distinct functions: `Hermite` makes one per condition, by applying the operator of the
-condition to the kernel, and its system is symmetric and positive definite.
+Several conditions at one point need distinct functions: `Hermite` makes one per condition, by applying the operator
+of the condition to the kernel, and its system is symmetric and positive definite.
 """
 
 import torch
@@ -20,7 +20,9 @@ def main() -> float:
     points = square.grid(6)
     values = space.constraint("u", at=points, equals=wave, name="values")
     gradients = space.constraint(
-        r"\nabla u = \begin{pmatrix} 3 \cos(3x) \cos(2y) \\ -2 \sin(3x) \sin(2y) \end{pmatrix}", at=points, name="gradients"
+        r"\nabla u = \begin{pmatrix} 3 \cos(3x) \cos(2y) \\ -2 \sin(3x) \sin(2y) \end{pmatrix}",
+        at=points,
+        name="gradients",
     )
 
     x, errors = square.grid(81), []

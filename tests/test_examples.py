@@ -1,4 +1,4 @@
-"""Every example runs and one number of it is right; the README's example runs as printed; the language reference is true."""
+"""Every example runs and gives its number; the README's example runs as printed; the language reference is true."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def language_rows() -> list:
         block = re.search(r"```python\n(space = .*?)```", section, flags=re.DOTALL)
         rows = re.findall(r"^\| `(.*?)` \| `(.*?)` \|$", section, flags=re.MULTILINE)
         if block is not None:
-            found += [pytest.param(block.group(1), *(cell.replace("\\|", "|") for cell in row), id=row[0]) for row in rows]
+            found += [
+                pytest.param(block.group(1), *(cell.replace("\\|", "|") for cell in row), id=row[0]) for row in rows
+            ]
     return found
 
 
@@ -87,7 +89,9 @@ def test_language_table(setting: str, written: str, read_as: str) -> None:
     names: dict = {"cnf": cnf, "sympy": sympy}
     exec(compile(setting, "docs/operators.md", "exec"), names)
     space = names["space"]
-    used = {name: value for name, value in names["given"].items() if re.search(rf"(?<![a-zA-Z]){name}(?![a-zA-Z])", written)}
+    used = {
+        name: value for name, value in names["given"].items() if re.search(rf"(?<![a-zA-Z]){name}(?![a-zA-Z])", written)
+    }
     operator = read_operator(written, space.frame, used)
     assert operator.to_latex() == read_as
     assert operator == read_operator(read_as, space.frame)

@@ -333,7 +333,7 @@ class ConstrainedField(nn.Module):
         return "\n".join(repr(c) for c in self.constraints)
 
 
-def _free_name(table: Mapping[str, object], name: str, value: object) -> str:
+def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object) -> str:
     """`name`, or with a number behind it if another coefficient has it already."""
     free, count = name, 2
     while free in table and table[free] is not value:

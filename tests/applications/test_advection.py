@@ -17,7 +17,7 @@ from cnf.reports.tables import advection_table
 
 @pytest.mark.slow
 def test_random_fourier_reaches_the_figures_at_the_paper_s_size() -> None:
-    """1024 conditions, perturbation 0.5: RMSE below 1e-9 (the paper: 1.7e-2), residual below 1e-11, nothing given by hand."""
+    """1024 conditions, perturbation 0.5: RMSE below 1e-9 (paper: 1.7e-2), residual below 1e-11, no hand tuning."""
     result = solve_advection(0.5, "random-fourier", seed=0)
     assert result.rmse <= 1e-9
     assert result.residual <= 1e-11

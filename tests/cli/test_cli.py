@@ -97,7 +97,9 @@ def test_light_path_writes_its_pictures(tmp_path: Path, capsys: pytest.CaptureFi
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_interrupt_is_130_without_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupt_is_130_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

@@ -2,9 +2,10 @@
 
     u_t + beta u_x = 0,   u(x, 0) = sin(2 pi x),   x and t in (0, 1),   beta = 0.1;   exact: u = sin(2 pi (x - beta t)).
 
-1024 conditions: the initial state at 32 points and the equation at 31 x 32 points of a uniform grid moved by Gaussian noise
-of standard deviation `perturbation` (at 1.0 most of them lie outside the square). Nothing is tuned by hand: `HeldOutResidual`,
-the residual of the equation at points of the square where it was not imposed, chooses the parameters of every basis.
+1024 conditions: the initial state at 32 points and the equation at 31 x 32 points of a uniform grid moved by Gaussian
+noise of standard deviation `perturbation` (at 1.0 most of them lie outside the square). Nothing is tuned by hand:
+`HeldOutResidual`, the residual of the equation at points of the square where it was not imposed, chooses the
+parameters of every basis.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.tuning import Loss, Report, Trial, choose, tune_bandwidth
+from cnf.applications.tuning import Loss, Report, Trial, bandwidths, choose, tune_bandwidth
 from cnf.systems.certificate import Certificate
 from cnf.training import History
 
@@ -112,9 +113,9 @@ def solve_advection(
     """Solve the problem by one of METHODS.
 
     "random-fourier": `size` random waves (two per condition), one bandwidth chosen by a scan. "rbf": one Gaussian per
-    condition, one bandwidth chosen by a scan. "skewed-rbf": from there, every Gaussian gets its own widths: first drawn around
-    the common one, as widely as the held-out residual likes best, then trained for `steps` steps. `bandwidth` is where
-    to begin instead of a scan; `report` is called with every `Trial`, training steps included.
+    condition, one bandwidth chosen by a scan. "skewed-rbf": from there, every Gaussian gets its own widths: first
+    drawn around the common one, as widely as the held-out residual likes best, then trained for `steps` steps.
+    `bandwidth` is where to begin instead of a scan; `report` is called with every `Trial`, training steps included.
     """
     started = time.perf_counter()
     _check(perturbation, method, seed, side, steps, bandwidth)
@@ -171,10 +172,11 @@ def _basis(method: str, given: list[cnf.Constraint], size: int, bandwidth: float
 def _spread(field: cnf.ConstrainedField, loss: Loss, seed: int, report: Report | None) -> list[Trial]:
     """Draw the widths of all Gaussians around the common one, as widely as the loss likes best.
 
-    Gaussians of one width on close points are almost dependent, which costs digits: large weights of alternating sign. Unequal
-    widths tell them apart: the same field then has weights that are smaller by many orders of magnitude.
+    Gaussians of one width on close points are almost dependent, which costs digits: large weights of alternating
+    sign. Unequal widths tell them apart: the same field then has weights that are smaller by many orders of
+    magnitude.
     """
-    parameter = field.basis.log_bandwidth
+    (parameter,) = bandwidths(field)
     common = parameter.detach().clone()
     noise = torch.randn(common.shape, dtype=common.dtype, generator=torch.Generator().manual_seed(seed + 1))
     candidates = [(spread, common + math.log(factor) + spread * noise) for spread, factor in SPREADS]

@@ -2,9 +2,9 @@
 
     minimise  T[p] = integral_0^1 n(y(s)) |p'(s)| ds   over  p = (x, y): [0, 1] -> R^2,   p(0) and p(1) given.
 
-As in the paper, p is the weighted sum of two learnable quadratics, and the end points are conditions: they hold at every
-step, whatever the loss does to the coefficients. Two numbers to compare with are found without this library: the least time
-of all paths (Euler-Lagrange equation by shooting) and the least time of all quadratic paths.
+As in the paper, p is the weighted sum of two learnable quadratics, and the end points are conditions: they hold at
+every step, whatever the loss does to the coefficients. Two numbers to compare with are found without this library:
+the least time of all paths (Euler-Lagrange equation by shooting) and the least time of all quadratic paths.
 """
 
 from __future__ import annotations
@@ -141,8 +141,9 @@ def gauss_nodes(count: int = NODES) -> tuple[Tensor, Tensor]:
 def least_time_path(ends: tuple[Point, Point], medium: Medium) -> tuple[np.ndarray, float]:
     """The fastest path y(x), (S, 2), and its time, by shooting.
 
-    The Euler-Lagrange equation of n(y) sqrt(1 + y'^2) is y'' = n'(y) / n(y) (1 + y'^2); the first slope is adjusted until the
-    path arrives. In a linear medium the paths are catenaries, of which two may arrive; the faster one is meant.
+    The Euler-Lagrange equation of n(y) sqrt(1 + y'^2) is y'' = n'(y) / n(y) (1 + y'^2); the first slope is adjusted
+    until the path arrives. In a linear medium the paths are catenaries, of which two may arrive; the faster one is
+    meant.
     """
     (x0, y0), (x1, y1) = ends
     floor = -medium.base / medium.growth  # where the index vanishes
@@ -180,7 +181,7 @@ def least_time_path(ends: tuple[Point, Point], medium: Medium) -> tuple[np.ndarr
     ]
     if not roots:
         raise cnf.errors.CnfError(
-            f"no path of light joins {ends[0]} and {ends[1]} in this medium: the points are too far apart for its growth; "
+            f"no path of light joins {ends[0]} and {ends[1]} in this medium: they are too far apart for its growth; "
             "move them together or up, or make the growth smaller"
         )
     shots = [shoot(root, np.linspace(x0, x1, SAMPLES)) for root in roots]

@@ -1,14 +1,14 @@
-"""Tuning by scanning: a loss that says how good a field is (`HeldOutResidual`) chooses its bandwidth, without gradients.
+"""Tuning by scanning: a loss that says how good a field is (`HeldOutResidual`) chooses its bandwidth without gradients.
 
-Over the range that matters such a loss has one broad valley with a floor of rounding noise, where gradients mean little; a
-coarse scan on a logarithmic scale followed by a few steps of golden section search needs about ten solves.
+Over the range that matters such a loss has one broad valley with a floor of rounding noise, where gradients mean
+little; a coarse scan on a logarithmic scale followed by a few steps of golden section search needs about ten solves.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,7 +35,7 @@ Report = Callable[[Trial], object]
 
 
 def try_loss(field: cnf.ConstrainedField, loss: Loss) -> float:
-    """The loss at the present parameters; infinite where the field cannot be solved. Warnings wait for the final solve."""
+    """The loss at the present parameters, infinite if the field cannot be solved; warnings wait for the final solve."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", cnf.errors.CnfWarning)
         try:
@@ -56,14 +56,15 @@ def tune_bandwidth(
 ) -> list[Trial]:
     """Set all bandwidths of the field's basis to the best single value; returns what was tried, in order.
 
-    Tries start * factor^k for k = 0 ... scan - 1, goes on if the best lies at an end, then narrows the interval around it
-    `refine` times. `start` defaults to the median distance between neighbouring points of the constraints.
+    Tries start * factor^k for k = 0 ... scan - 1, goes on if the best lies at an end, then narrows the interval
+    around it `refine` times. `start` defaults to the median distance between neighbouring points of the constraints.
     """
     handles = bandwidths(field)
     first = spacing(field) if start is None else float(start)
     if not first > 0 or not factor > 1 or scan < 3 or refine < 0:
         raise cnf.errors.CnfError(
-            f"tune_bandwidth needs start > 0, factor > 1, scan >= 3 and refine >= 0; got {first!r}, {factor!r}, {scan!r}, {refine!r}"
+            "tune_bandwidth needs start > 0, factor > 1, scan >= 3 and refine >= 0; "
+            f"got {first!r}, {factor!r}, {scan!r}, {refine!r}"
         )
     trials: dict[float, Trial] = {}
 
@@ -113,7 +114,7 @@ def narrow(attempt: Callable[[float], float], low: float, high: float, steps: in
             values[1] = attempt(inner[1])
 
 
-def bandwidths(field: cnf.ConstrainedField) -> list[Tensor]:
+def bandwidths(field: cnf.ConstrainedField) -> Sequence[Tensor]:
     """The logarithms of the bandwidths among the parameters of the field's basis."""
     found = [
         p for name, p in field.basis.named_parameters() if name.rpartition(".")[2] in ("log_bandwidth", "log_length")

@@ -63,12 +63,12 @@ def root(
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """Run the whole demonstration; takes about a minute.
 
-    The paper's advection problem by three methods and the light path problem: certificates, errors beside the paper's, and
-    pictures.
+    The paper's advection problem by three methods and the light path problem: certificates, errors beside the
+    paper's, and pictures.
     """
     from cnf.applications import solve_light_path
     from cnf.applications.advection import METHODS
-    from cnf.cli.runs import run_advection
+    from cnf.cli.runs import describe_ends, run_advection, write_text
     from cnf.reports import plots, tables
 
     folder = _folder(out)
@@ -83,10 +83,8 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     _say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
     path = solve_light_path()
     light = tables.light_path_table(path)
-    _say(
-        f"{light}\n\nend points off by at most {path.end_error:.1e} at any of {len(path.history)} steps\n{path.certificate}"
-    )
-    (folder / "tables.txt").write_text(f"{table}\n\n{light}\n")
+    _say(f"{light}\n\n{describe_ends(path)}\n{path.certificate}")
+    write_text(folder / "tables.txt", f"{table}\n\n{light}\n")
     order = sorted(results, key=lambda r: -r.rmse)
     made = [
         plots.plot_advection(order, folder / "advection.png"),
@@ -103,11 +101,12 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
 @app.command()
 def advection(
     perturbation: Annotated[
-        list[float], typer.Option(metavar="NUMBER", help="Noise of the grid; repeat for several (paper: 0.01 0.05 0.1 0.5 1).")
+        list[float],
+        typer.Option(metavar="NUMBER", help="Noise of the grid; repeat for several (paper: 0.01 0.05 0.1 0.5 1)."),
     ] = [0.1],  # noqa: B006
-    method: Annotated[list[str], typer.Option(metavar="NAME", help="random-fourier, rbf or skewed-rbf; repeat for several.")] = [
-        "random-fourier"
-    ],  # noqa: B006
+    method: Annotated[
+        list[str], typer.Option(metavar="NAME", help="random-fourier, rbf or skewed-rbf; repeat for several.")
+    ] = ["random-fourier"],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="How many random grids.")] = 1,
     steps: Annotated[int, typer.Option(min=0, help="Training steps of skewed-rbf.")] = 10,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for a picture per grid; none if left out.")] = None,
@@ -150,14 +149,13 @@ def light_path(
 ) -> None:
     """Find the path of least time between two points."""
     from cnf.applications import solve_light_path
+    from cnf.cli.runs import describe_ends
     from cnf.reports import plots, tables
 
     folder = _folder(out) if out is not None else None
     result = solve_light_path(steps=steps, seed=seed)
     _say(tables.light_path_table(result))
-    _say(
-        f"\nend points off by at most {result.end_error:.1e} at any of {len(result.history)} steps\n{result.certificate}"
-    )
+    _say(f"\n{describe_ends(result)}\n{result.certificate}")
     if folder is not None:
         plots.plot_light_path(result, folder / "light_path.png")
         plots.plot_learning(

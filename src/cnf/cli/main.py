@@ -32,7 +32,8 @@ def run(arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_note
         try:
-            return int(command.main(arguments or ["--help"], prog_name="cnf", standalone_mode=False) or 0)
+            code = int(command.main(arguments or ["--help"], prog_name="cnf", standalone_mode=False) or 0)
+            return _interrupted() if code == 130 else code  # typer may turn Ctrl-C into this code
         except CnfError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1

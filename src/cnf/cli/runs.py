@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
 import cnf
-from cnf.applications import Advection, solve_advection
+from cnf.applications import Advection, LightPath, solve_advection
 from cnf.cli.display import part
-from cnf.errors import CnfError
+from cnf.errors import CnfError, CnfWarning
+from cnf.files import write_atomically
 from cnf.operators.latex import read_equation
 from cnf.operators.printing import CoefficientPrinter
 
@@ -28,7 +31,8 @@ def run_advection(
             for method in methods:
                 start = bandwidth if method == "skewed-rbf" else None
                 total = (SCAN if start is None else 0) + (SPREADS + steps if method == "skewed-rbf" else 0)
-                with part(console, method, total) as shown:
+                with part(console, method, total) as shown, warnings.catch_warnings():
+                    warnings.simplefilter("ignore", CnfWarning)  # the certificates say the same, and are printed
                     result = solve_advection(level, method, seed, steps=steps, bandwidth=start, report=shown.tell)
                     shown.result = f"RMSE {result.rmse:.1e}, worst relative residual {result.residual:.1e}"
                 bandwidth = result.bandwidth if method == "rbf" else bandwidth
@@ -65,8 +69,19 @@ def describe_reading(latex: str, coordinates: str, channels: str, coefficients: 
     used = [c for c in space.channels if any(t.channel == c for t in terms)]
     kind = "operator; say what it equals with = or equals=" if sides is None else "equation"
     lines.append(f"kind      {kind}")
-    lines.append(
-        f"order     {operator.order}, {len(operator.rows)} row{'s' * (len(operator.rows) > 1)} per point, {len(terms)} term{'s' * (len(terms) > 1)}"
-    )
+    rows = "1 row" if len(operator.rows) == 1 else f"{len(operator.rows)} rows"
+    count = "1 term" if len(terms) == 1 else f"{len(terms)} terms"
+    lines.append(f"order     {operator.order}, {rows} per point, {count}")
     lines.append(f"uses      {', '.join(used) or 'no channel'}")
     return "\n".join(lines)
+
+
+def describe_ends(result: LightPath) -> str:
+    return f"end points off by at most {result.end_error:.1e} at any of {len(result.history)} steps"
+
+
+def write_text(path: Path, text: str) -> None:
+    def write(file: Path) -> None:
+        file.write_text(text)
+
+    write_atomically(path, write)

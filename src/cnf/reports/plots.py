@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours: distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, RED, SKY, GREY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#7A7A7A", "#222222"
-STYLE = {
+STYLE: Any = {
     "figure.dpi": 100,
     "savefig.dpi": 130,
     "font.family": "DejaVu Sans",
@@ -43,7 +43,7 @@ STYLE = {
 }
 
 
-def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], layout: str = "constrained") -> Path:
+def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], layout: Any = "constrained") -> Path:
     """Let `paint` fill a figure of `size` inches and save it."""
     try:
         import matplotlib
