@@ -49,11 +49,11 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing cnf with its command line and plots (a minute or two)"
-	@$(PIP) install --quiet -c constraints.txt -e '.[cli,viz]'
+	@$(PIP) install -qq -c constraints.txt -e '.[cli,viz]'
 	@touch $@
 
 # dev contains all that the demo needs, so it counts for both.
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing cnf with its test and lint tools (a minute or two)"
-	@$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	@$(PIP) install -qq -c constraints.txt -e '.[dev]'
 	@touch $(RUN) $@

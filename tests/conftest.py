@@ -9,6 +9,8 @@ from torch import Tensor
 
 import cnf
 
+torch.set_num_threads(1)  # the systems here are small: threads would only get into each other's way
+
 
 @pytest.fixture(autouse=True)
 def seeded():

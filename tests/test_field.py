@@ -738,3 +738,43 @@ def test_concat_of_trend_and_detail():
     solution = cnf.ConstrainedField(basis, space.constraint("u", at=at, equals=lambda p: math.pi * p[:, 0])).solve()
     assert solution.weights.shape == (8, 1)
     assert (solution(at)[:, 0] - math.pi * at[:, 0]).abs().max() <= 1e-12
+
+
+def test_eval_mode_gives_no_partial_gradients(plane, points):
+    """In eval mode weights are constants, so parameters get no gradient at all, while points still do, exactly.
+
+    A gradient through the basis functions alone would be wrong by the share that runs through the weights.
+    """
+    value = plane.constraint("u", at=points, equals=lambda p: p[:, 0] * p[:, 1], name="value")
+    basis = cnf.bases.Hermite(plane, [value], cnf.kernels.Gaussian(0.4))
+    field = cnf.ConstrainedField(basis, [value], base=nn.Linear(2, 1, dtype=torch.float64)).eval()
+    assert not field(points).requires_grad
+    x = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(field(x).sum(), x)
+    assert torch.allclose(slope, field.solve().apply(r"\nabla u", x.detach()), rtol=1e-9)
+    assert all(p.requires_grad for p in field.parameters())
+
+
+def test_a_network_as_right_hand_side_is_trained_with_the_field(plane, points):
+    """u = network(x): the network's parameters belong to the field and get the gradient finite differences say."""
+    network = nn.Linear(2, 1, dtype=torch.float64)
+    value = plane.constraint("u", at=points, equals=network, name="value")
+    field = cnf.ConstrainedField(cnf.bases.RandomFourier(plane, 40, 0.6), value)
+    assert any(p is network.weight for p in field.parameters())
+    x = torch.rand(5, 2, dtype=torch.float64)
+    field(x).sum().backward()
+    found = network.bias.grad.item()
+    with torch.no_grad():
+        before = field(x).sum()
+        network.bias.add_(1e-4)
+        after = field(x).sum()
+    assert found == pytest.approx(((after - before) / 1e-4).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["values", "keys", "type", "half"])
+def test_coefficients_may_have_any_name(plane, points, name):
+    """Learnable coefficients live in torch's containers, whose own methods must not get in the way."""
+    for value in (nn.Parameter(torch.tensor(2.0, dtype=torch.float64)), nn.Linear(2, 1, dtype=torch.float64)):
+        condition = plane.constraint(rf"\mathrm{{{name}}} u = 1", at=points, name="condition", **{name: value})
+        field = cnf.ConstrainedField(cnf.bases.RandomFourier(plane, 40, 0.6), condition)
+        assert len(list(field.parameters())) == 1 + (2 if isinstance(value, nn.Module) else 1)

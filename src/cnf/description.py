@@ -82,7 +82,8 @@ def _described_module(module: nn.Module, role: str) -> dict:
     kind = type(module)
     dtype = str(next((p.dtype for p in module.parameters()), torch.float64)).removeprefix("torch.")
     if kind is nn.Sequential:
-        return {"part": "Sequential", "layers": [described(layer, role) for layer in module.children()]}
+        layers = [layer for layer in module._modules.values() if layer is not None]  # children() skips repeats
+        return {"part": "Sequential", "layers": [described(layer, role) for layer in layers]}
     if kind is nn.Linear:
         sizes = [module.in_features, module.out_features, module.bias is not None]
         return {"part": "Linear", "sizes": sizes, "dtype": dtype}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -106,13 +106,20 @@ class ConstrainedField(nn.Module):
 
     @property
     def solution(self) -> Solution:
-        """The solution for the present parameters, solved only if anything changed; carries no gradient."""
+        """The solution for the present parameters, solved only if anything changed.
+
+        It is differentiable in the points only: its weights were solved for once, so gradients to parameters would
+        lack their share.
+        """
         key = self._key()
         if self._cache is None or self._cache[0] != key:
             with torch.no_grad():
                 factored = self._factored()
-                self._cache = (key, factored, self._solved(factored))
+                self._cache = (key, factored, self._constant(factored))
         return self._cache[2]
+
+    def _constant(self, factored: Factored) -> Solution:
+        return replace(self._solved(factored), constants=tuple(self.parameters()))
 
     @property
     def certificate(self) -> Certificate:
@@ -135,7 +142,7 @@ class ConstrainedField(nn.Module):
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
         if self._cache is not None and self._cache[0] == before:
             with torch.no_grad():
-                self._cache = (self._key(), self._cache[1], self._solved(self._cache[1]))
+                self._cache = (self._key(), self._cache[1], self._constant(self._cache[1]))
         return self.solution
 
     def _only_name(self) -> str:
@@ -159,9 +166,8 @@ class ConstrainedField(nn.Module):
         for matrix in matrices:
             if not bool(torch.isfinite(matrix.detach()).all()):
                 raise BasisError(
-                    "the basis gives values or derivatives that are not finite at the points of the "
-                    "constraints; look at its "
-                    "parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"
+                    "the basis gives values or derivatives that are not finite at the points of the constraints; look "
+                    "at its parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"
                 )
         symmetric = self._is_symmetric()
         factors = tuple(self.solver.factor(m, symmetric) for m in matrices)
@@ -253,9 +259,8 @@ class ConstrainedField(nn.Module):
             )
             return
         raise ViolationError(
-            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative "
-            f"{worst[1].relative:.1e}, tolerance "
-            f"{self.tolerance:.0e}): {certificate.advice()}",
+            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, "
+            f"tolerance {self.tolerance:.0e}): {certificate.advice()}",
             certificate,
         )
 
@@ -270,9 +275,8 @@ class ConstrainedField(nn.Module):
                 columns = self.basis.size * len(block.first.channels)
             if rows > columns and not self.solver.least_squares:
                 raise OverdeterminedError(
-                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the "
-                    f"basis at least {rows} "
-                    "functions, drop conditions, or ask for a least-squares fit with "
+                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the basis at "
+                    f"least {rows} functions, drop conditions, or ask for a least-squares fit with "
                     "solver=cnf.solvers.Auto(least_squares=True)"
                 )
 
@@ -291,7 +295,8 @@ class ConstrainedField(nn.Module):
     def _adopt_coefficients(self) -> None:
         """Learnable numbers and networks inside operators become part of the field, so that optimisers find them."""
         for constraint in self.constraints:
-            for name, value in (*constraint.operator.data, *constraint.right_hand_side.data.items()):
+            side = constraint.right_hand_side
+            for name, value in (*constraint.operator.data, *side.data.items(), ("right_hand_side", side.source)):
                 if isinstance(value, nn.Parameter):
                     self.coefficients[_free_name(self.coefficients, name, value)] = value
                 elif isinstance(value, nn.Module):
@@ -334,9 +339,9 @@ class ConstrainedField(nn.Module):
 
 
 def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object) -> str:
-    """`name`, or with a number behind it if another coefficient has it already."""
+    """`name`, or with a number behind it if another coefficient, or the table itself (`keys`), has it already."""
     free, count = name, 2
-    while free in table and table[free] is not value:
+    while (free in table and table[free] is not value) or (free not in table and hasattr(table, free)):
         free, count = f"{name}_{count}", count + 1
     return free
 

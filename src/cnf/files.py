@@ -41,7 +41,7 @@ def check_writable(path: object) -> Path:
     return target
 
 
-def write_atomically(path: object, write: Callable[[Path], None]) -> Path:
+def write_atomically(path: object, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a temporary file beside the target, then rename it: an interrupted run keeps the old file."""
     target = check_writable(path)
     handle, name = tempfile.mkstemp(prefix=".cnf-", suffix=target.suffix, dir=target.parent)

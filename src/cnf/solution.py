@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -34,10 +35,14 @@ class Solution:
     certificate: Certificate
     constraints: tuple[Constraint, ...]
     blocks: tuple[Block, ...]
+    constants: tuple[nn.Parameter, ...] = ()  # parameters that get no gradient: their share through the weights is lost
 
     def __call__(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
-        points = self._points(x)
+        with held_constant(self.constants):
+            return self._evaluated(self._points(x))
+
+    def _evaluated(self, points: Tensor) -> Tensor:
         channels = range(len(self.space.channels))
         if not points.shape[0]:
             return self.weights.new_zeros(0, len(channels))
@@ -64,21 +69,18 @@ class Solution:
         points = self._points(x)
         if not points.shape[0]:
             return self.weights.new_zeros(0, len(operator.rows))
-        probes = expand(operator, points)
-        total = self._apply_probes(probes, points.shape[0], len(operator.rows))
-        return total if self.base is None else total + applied(self._base, probes, total.shape)
+        with held_constant(self.constants):
+            return self._applied(expand(operator, points), (points.shape[0], len(operator.rows)))
 
     def residual(self, constraint: Constraint) -> Tensor:
         """L f - g of a constraint, which need not be one of the field's own, (P, R)."""
         constraint = constraint.renewed()
-        probes = constraint.expanded()
-        shape = constraint.values.shape
-        total = self._apply_probes(probes, *shape)
-        if self.base is not None:
-            total = total + applied(self._base, probes, shape)
-        return total - constraint.values
+        with held_constant(self.constants):
+            count, rows = constraint.values.shape
+            return self._applied(constraint.expanded(), (count, rows)) - constraint.values
 
-    def _apply_probes(self, probes: Sequence[Probe], count: int, rows: int) -> Tensor:
+    def _applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        count, rows = shape
         found: dict[int, Tensor] = {}
         for probe in probes:
             matrices = in_pieces(
@@ -88,7 +90,8 @@ class Solution:
                 part = matrices[:, k] @ self._weights(probe.requests[k].channel)
                 found[r] = found[r] + part if r in found else part
         zero = self.weights.new_zeros(count)
-        return torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
+        total = torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
+        return total if self.base is None else total + applied(self._base, probes, shape)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
@@ -118,6 +121,19 @@ class Solution:
                 f"{', '.join(self.space.coordinates)}"
             )
         return points.to(dtype=self.weights.dtype, device=self.weights.device)
+
+
+@contextmanager
+def held_constant(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Leave the parameters out of the graphs recorded meanwhile."""
+    learned = [p for p in parameters if p.requires_grad]
+    for parameter in learned:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in learned:
+            parameter.requires_grad_(True)
 
 
 def evaluate_base(base: nn.Module, x: Tensor, channels: int) -> Tensor:

@@ -182,3 +182,16 @@ def test_truncation_is_at_three_bandwidths():
     found = Kernel(space, torch.zeros(1, 1, dtype=torch.float64), kernel)(x)[:, 0].tolist()
     edge = math.exp(-0.5 * (1.4999 / 0.5) ** 2)
     assert found == pytest.approx([1.0, edge, 0.0, edge, 0.0], abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [cnf.kernels.Matern(2.5, 0.7), cnf.kernels.Wendland(2, 1.3)])
+def test_plain_autograd_twice_at_a_centre(kernel):
+    """u_xx at an anchor by reverse mode through field(x) equals what `apply` gives from closed forms."""
+    space = cnf.Space("x y", "u")
+    anchors = cnf.Box((0, 0), (1, 1)).halton(9)
+    value = space.constraint("u", at=anchors, equals=lambda p: torch.sin(3 * p[:, 0]) + p[:, 1], name="value")
+    solution = cnf.ConstrainedField(cnf.bases.Kernel(space, anchors, kernel), value).solve()
+    x = anchors.clone().requires_grad_(True)
+    (first,) = torch.autograd.grad(solution(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first[:, 0].sum(), x)
+    assert torch.allclose(second[:, :1], solution.apply("u_{xx}", anchors), rtol=1e-9, atol=1e-10)

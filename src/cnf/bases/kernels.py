@@ -93,6 +93,23 @@ class ScaledKernel(KernelProfile):
         return self.length.detach().tolist()
 
 
+def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> list[Tensor]:
+    """k and its derivatives with their Taylor polynomials at s = 0 put in where s is clamped.
+
+    A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
+    """
+    near = s <= LEAST
+    if not bool(near.any()):
+        return found
+    result = list(found)
+    for m in range(min(len(found), len(at_zero))):
+        taylor = torch.full_like(s, at_zero[-1] / math.factorial(len(at_zero) - 1 - m))
+        for j in range(len(at_zero) - 2 - m, -1, -1):
+            taylor = taylor * s + at_zero[m + j] / math.factorial(j)
+        result[m] = torch.where(near, taylor, found[m])
+    return result
+
+
 class Gaussian(ScaledKernel):
     """exp(-|x - y|^2 / (2 bandwidth^2))."""
 
@@ -174,7 +191,10 @@ class Matern(ScaledKernel):
         away = torch.sqrt(2 * nu * s.clamp_min(TINY.get(s.dtype, 1e-6))) if order > nu else z
         decay = torch.exp(-z)
         norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
-        return [(-nu) ** m / norm * self._reduced(nu - m, z if m < nu else away, decay) for m in range(order + 1)]
+        found = [(-nu) ** m / norm * self._reduced(nu - m, z if m < nu else away, decay) for m in range(order + 1)]
+        zero, one = torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)
+        at_zero = [(-nu) ** m / norm * self._reduced(nu - m, zero, one).item() for m in range(int(nu) + 1)]
+        return smooth_at_centre(s, found, at_zero)
 
     @staticmethod
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
@@ -201,9 +221,8 @@ class Matern(ScaledKernel):
 class Wendland(ScaledKernel):
     """Wendland's compactly supported kernel: zero beyond `radius`, 2 * smoothness derivatives.
 
-    phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one; l =
-    floor(dimension/2) + k + 1
-    makes it positive definite up to `dimension` coordinates.
+    phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one;
+    l = floor(dimension/2) + k + 1 makes it positive definite up to `dimension` coordinates.
     """
 
     def __init__(self, smoothness: int = 1, radius: Bandwidth = 1.0, dimension: int = 3):
@@ -235,7 +254,8 @@ class Wendland(ScaledKernel):
             for c in reversed(coefficients[:-1]):
                 total = total * r + float(c)
             found.append((-0.5) ** m / self._norm * total * r**lowest * gap**power * (r < 1))
-        return found
+        at_zero = [(-0.5) ** m / self._norm * float(self._tables[m][1][0]) for m in range(self.k + 1)]
+        return smooth_at_centre(s, found, at_zero)
 
     def config(self) -> dict:
         return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}

@@ -22,7 +22,7 @@ from cnf.operators.operator import Operator, Term
 from cnf.operators.place import Place
 
 NODES = {1: 64, 2: 56}  # Gauss-Legendre nodes per integration variable, by number of variables (40 lose digits)
-NODES_MANY = 20
+NODES_MANY = 32
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cnf.errors import NumericalWarning, SingularSystemError
+from cnf.errors import NumericalWarning, OverdeterminedError, SingularSystemError
 from cnf.solvers.cholesky import Cholesky
 from cnf.solvers.lu import LU, LUFactor
 from cnf.solvers.minimum_norm import MinimumNorm
@@ -34,6 +34,11 @@ class Auto(Solver):
 
     def choose(self, conditions: int, functions: int, symmetric: bool = False) -> Solver:
         """The first choice for a system of this shape."""
+        if conditions > functions and not self.least_squares:
+            raise OverdeterminedError(
+                f"{conditions} conditions but only {functions} basis functions: they cannot all hold. Give the basis "
+                f"at least {conditions} functions, drop conditions, or ask for a fit with Auto(least_squares=True)"
+            )
         if conditions != functions:
             return MinimumNorm(least_squares=self.least_squares)
         return Cholesky() if symmetric else LU()

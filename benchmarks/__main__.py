@@ -1,0 +1,20 @@
+"""All benchmarks, one after the other: python -m benchmarks (about half an hour; each can be run on its own)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+NAMES = ("speed", "memory", "light_path", "advection")
+
+
+def main() -> int:
+    worst = 0
+    for name in NAMES:
+        print(f"\n== python -m benchmarks.{name}", flush=True)
+        worst = max(worst, subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode)
+    return worst
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
