@@ -21,8 +21,6 @@ from cnf.errors import (
     ConstraintError,
     OverdeterminedError,
     SmoothnessWarning,
-    ViolationError,
-    ViolationWarning,
     nearest,
 )
 from cnf.files import write_archive
@@ -31,9 +29,9 @@ from cnf.solvers import Auto, Solver
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, assemble_matrices, assemble_targets, joint_columns
-from cnf.systems.certificate import Certificate, measured
-from cnf.systems.diagnostics import find_conflicts
+from cnf.systems.certificate import Certificate
 from cnf.systems.fingerprint import fingerprint
+from cnf.systems.judgement import certify, judge
 from cnf.systems.layout import lay_out
 
 KIND, VERSION = "cnf field", 1
@@ -181,8 +179,8 @@ class ConstrainedField(nn.Module):
         parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
         blocks = tuple(Block(*triple) for triple in zip(self.layout, factored.matrices, targets, strict=True))
         seconds = factored.seconds + time.perf_counter() - started
-        certificate = self._certify(blocks, parts, factored.factors, seconds)
-        self._judge(certificate)
+        certificate = certify(blocks, parts, factored.factors, constraints, self.basis, self.tolerance, seconds)
+        judge(certificate, self.on_violation)
         weights = self._scattered(parts)
         return Solution(
             self.basis.space, self.basis, factored.evaluator, weights, self.base, certificate, constraints, blocks
@@ -209,60 +207,6 @@ class ConstrainedField(nn.Module):
                 columns_of = joint_columns(self.basis, copy).to(part.device)
                 weights = weights.index_put((columns_of,), part[:, k])
         return weights
-
-    # -- measuring -----------------------------------------------------------------------------------------------
-
-    def _certify(
-        self, blocks: Sequence[Block], parts: Sequence[Tensor], factors: Sequence[Factor], seconds: float
-    ) -> Certificate:
-        missed: dict[str, list[tuple[Tensor, Tensor]]] = {c.name: [] for c in self.constraints}
-        reference, weight = 0.0, 0.0
-        with torch.no_grad():
-            for block, part in zip(blocks, parts, strict=True):
-                norms = torch.linalg.vector_norm(block.matrix, dim=1)
-                absolute = (block.matrix @ part - block.targets).abs()
-                safe = torch.where(norms > 0, norms, 1.0)
-                reference = max(reference, float((block.targets.abs() / safe[:, None]).max()))
-                weight += float(part.square().sum())
-                for k, copy in enumerate(block.layout.copies):
-                    start = 0
-                    for i, _ in copy.rows:
-                        rows = slice(start, start + self.constraints[i].points.shape[0])
-                        missed[self.constraints[i].name].append((absolute[rows, k], norms[rows]))
-                        start = rows.stop
-        joined = {n: (torch.cat([a for a, _ in v]), torch.cat([b for _, b in v])) for n, v in missed.items()}
-        constraints, kept = self.constraints, tuple(blocks)
-        return Certificate(
-            residuals=measured(joined, reference),
-            tolerance=self.tolerance,
-            conditions=sum(c.rows for c in constraints),
-            functions=self.basis.size,
-            channels=1 if self.basis.joint else len(self.basis.space.channels),
-            weight_norm=weight**0.5,
-            seconds=seconds,
-            factors=tuple(factors),
-            served=tuple(len(b.layout.copies) for b in blocks),
-            explain=lambda: find_conflicts(kept, constraints),
-        )
-
-    def _judge(self, certificate: Certificate) -> None:
-        if certificate.exact:
-            return
-        worst = max(certificate.residuals.items(), key=lambda pair: pair[1].relative)
-        if self.on_violation == "warn":
-            warnings.warn(
-                f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative "
-                f"{worst[1].relative:.1e}, tolerance "
-                f"{self.tolerance:.0e}); see solution.certificate for the reason",
-                ViolationWarning,
-                stacklevel=4,
-            )
-            return
-        raise ViolationError(
-            f"constraint {worst[0]!r} is missed by {worst[1].absolute:.1e} (relative {worst[1].relative:.1e}, "
-            f"tolerance {self.tolerance:.0e}): {certificate.advice()}",
-            certificate,
-        )
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 

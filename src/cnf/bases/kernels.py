@@ -110,8 +110,8 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
     return result
 
 
-class Gaussian(ScaledKernel):
-    """exp(-|x - y|^2 / (2 bandwidth^2))."""
+class GaussianKernel(ScaledKernel):
+    """Base of the kernels with a bandwidth whose derivatives in s are all multiples of the value."""
 
     gaussian = True
 
@@ -122,35 +122,34 @@ class Gaussian(ScaledKernel):
     def bandwidth(self) -> Tensor:
         return self.length
 
+    def value(self, s: Tensor) -> Tensor:
+        """k(s)."""
+        raise NotImplementedError
+
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
-        value = torch.exp(-0.5 * s)
+        value = self.value(s)
         return [value] + [(-0.5) ** m * value for m in range(1, order + 1)]
 
     def config(self) -> dict:
         return {"bandwidth": self._length_config()}
 
 
-class TruncatedGaussian(ScaledKernel):
+class Gaussian(GaussianKernel):
+    """exp(-|x - y|^2 / (2 bandwidth^2))."""
+
+    def value(self, s: Tensor) -> Tensor:
+        return torch.exp(-0.5 * s)
+
+
+class TruncatedGaussian(GaussianKernel):
     """The Gaussian inside three bandwidths, zero outside: it jumps there by 1 %, so it serves values only."""
 
     smoothness = 0
     positive_definite = False
-    gaussian = True
     CUTOFF = 9.0
 
-    def __init__(self, bandwidth: Bandwidth = 0.1):
-        super().__init__(bandwidth, "bandwidth")
-
-    @property
-    def bandwidth(self) -> Tensor:
-        return self.length
-
-    def profile(self, s: Tensor, order: int) -> list[Tensor]:
-        value = torch.where(s < self.CUTOFF, torch.exp(-0.5 * s), torch.zeros_like(s))
-        return [value] + [(-0.5) ** m * value for m in range(1, order + 1)]
-
-    def config(self) -> dict:
-        return {"bandwidth": self._length_config()}
+    def value(self, s: Tensor) -> Tensor:
+        return torch.where(s < self.CUTOFF, torch.exp(-0.5 * s), torch.zeros_like(s))
 
 
 class DotProduct(KernelProfile):

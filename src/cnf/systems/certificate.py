@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from cnf.systems.diagnostics import Conflict
 
 if TYPE_CHECKING:
@@ -129,15 +126,3 @@ class Certificate:
 
 def _short(name: str, width: int) -> str:
     return name if len(name) <= width else name[: width - 1] + "…"
-
-
-def measured(missed: Mapping[str, tuple[Tensor, Tensor]], reference: float) -> dict[str, Residual]:
-    """Residuals from (|L f - g|, row norm) per constraint; `reference` is the largest scaled right-hand side."""
-    found = {}
-    for name, (absolute, norms) in missed.items():
-        worst = float(absolute.max())
-        scaled = float((absolute / torch.where(norms > 0, norms, 1.0)).max())
-        unreachable = 0.0 if worst == 0 else float("inf")
-        relative = scaled / reference if reference > 0 else unreachable
-        found[name] = Residual(worst, relative)
-    return found
