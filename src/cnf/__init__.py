@@ -7,7 +7,7 @@ from cnf.constraints import Box, Constraint, Space
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
 from cnf.storage import load
-from cnf.training import History, fit
+from cnf.training import History, fit, pretrain
 
 try:
     __version__ = version("constrained-neural-fields")
@@ -30,5 +30,6 @@ __all__ = [
     "load",
     "losses",
     "operators",
+    "pretrain",
     "solvers",
 ]

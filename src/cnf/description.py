@@ -13,7 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from cnf import solvers
-from cnf.bases import Concat, ConstraintLayer, Hermite, Independent, Kernel, Polynomial, RandomFourier, SkewedRBF
+from cnf.bases import (
+    Concat,
+    ConstraintLayer,
+    Hermite,
+    Hybrid,
+    Hypernet,
+    HypernetKernel,
+    Independent,
+    Kernel,
+    Polynomial,
+    RandomFourier,
+    SkewedRBF,
+)
 from cnf.bases.basis import Basis
 from cnf.bases.encoders import MLP, SIREN, FourierFeatures, LearnablePolynomial
 from cnf.bases.kernels import DotProduct, Gaussian, Matern, TruncatedGaussian, Wendland
@@ -30,6 +42,7 @@ PARTS: dict[str, type] = {
     part.__name__: part
     for part in (
         *(Concat, ConstraintLayer, Hermite, Independent, Kernel, Polynomial, RandomFourier, SkewedRBF),
+        *(Hybrid, Hypernet, HypernetKernel),
         *(DotProduct, Gaussian, Matern, TruncatedGaussian, Wendland),
         *(MLP, SIREN, FourierFeatures, LearnablePolynomial),
     )

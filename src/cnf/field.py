@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from cnf.bases import Recommendation, recommend
 from cnf.bases.basis import Basis, Evaluator, check_smoothness
 from cnf.bases.hermite import Hermite
 from cnf.bases.layers import smoothness as network_smoothness
@@ -18,6 +19,7 @@ from cnf.description import described, described_solver
 from cnf.errors import (
     BasisError,
     CnfError,
+    CnfWarning,
     ConstraintError,
     OverdeterminedError,
     SmoothnessWarning,
@@ -53,12 +55,13 @@ class ConstrainedField(nn.Module):
 
     In training mode every call solves anew and is differentiable; in eval mode the weights are solved once and reused
     until anything they depend on changes. `tolerance` bounds the relative residual (default 1e-9 in float64, 1e-4 in
-    float32); `on_violation` says whether missing it raises or warns.
+    float32); `on_violation` says whether missing it raises or warns. `basis="auto"` takes what `cnf.bases.recommend`
+    says, with the longest lengths for which all conditions hold; `field.recommendation` gives the reason.
     """
 
     def __init__(
         self,
-        basis: Basis,
+        basis: Basis | str,
         constraints: Sequence[Constraint] | Constraint,
         base: nn.Module | None = None,
         solver: Solver | None = None,
@@ -66,9 +69,13 @@ class ConstrainedField(nn.Module):
         on_violation: str = "warn",
     ):
         super().__init__()
+        self.recommendation = None
+        if isinstance(basis, str) and basis == "auto":
+            self.recommendation = _recommended(constraints, base, solver, tolerance)
+            basis = self.recommendation.basis
         if not isinstance(basis, Basis):
             raise BasisError(
-                "the first argument is a basis from cnf.bases (or your own subclass of Basis); got a "
+                "the first argument is a basis from cnf.bases (or your own subclass of Basis), or 'auto'; got a "
                 f"{type(basis).__name__}"
             )
         if on_violation not in ("raise", "warn"):
@@ -142,6 +149,15 @@ class ConstrainedField(nn.Module):
             with torch.no_grad():
                 self._cache = (self._key(), self._cache[1], self._constant(self._cache[1]))
         return self.solution
+
+    def transfer(self, constraints: Sequence[Constraint] | Constraint, **changes: object) -> ConstrainedField:
+        """A field for other conditions with the same trained basis and base: solved at once, nothing trained.
+
+        The conditions may be other equations at the same points, or at new points, as long as there are no more of them
+        than functions. Both fields share their parameters; `changes` replace solver, tolerance or on_violation.
+        """
+        kept = {"solver": self.solver, "tolerance": self.tolerance, "on_violation": self.on_violation}
+        return ConstrainedField(self.basis, constraints, base=self.base, **{**kept, **changes})  # type: ignore[arg-type]
 
     def _only_name(self) -> str:
         if len(self.constraints) > 1:
@@ -280,6 +296,23 @@ class ConstrainedField(nn.Module):
 
     def extra_repr(self) -> str:
         return "\n".join(repr(c) for c in self.constraints)
+
+
+def _recommended(
+    constraints: Sequence[Constraint] | Constraint,
+    base: nn.Module | None,
+    solver: Solver | None,
+    tolerance: float | None,
+) -> Recommendation:
+    """The recommended basis with lengths halved until every condition holds; the first if none does."""
+    tried = []
+    for reach in (1.0, 0.5, 0.25, 0.125):
+        tried.append(recommend(constraints, reach))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            if ConstrainedField(tried[-1].basis, constraints, base, solver, tolerance).certificate.exact:
+                return tried[-1]
+    return tried[0]
 
 
 def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object) -> str:

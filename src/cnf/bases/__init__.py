@@ -5,9 +5,13 @@ from cnf.bases.basis import Basis
 from cnf.bases.concat import Concat
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
+from cnf.bases.hybrid import Hybrid
+from cnf.bases.hypernet import Hypernet, HypernetKernel
 from cnf.bases.kernel import Kernel
 from cnf.bases.networks import ConstraintLayer, Independent
 from cnf.bases.polynomial import Polynomial
+from cnf.bases.properties import Properties, properties_table
+from cnf.bases.recommend import Recommendation, recommend
 from cnf.bases.skewed import SkewedRBF
 
 __all__ = [
@@ -15,11 +19,27 @@ __all__ = [
     "Concat",
     "ConstraintLayer",
     "Hermite",
+    "Hybrid",
+    "Hypernet",
+    "HypernetKernel",
     "Independent",
     "Kernel",
     "Polynomial",
+    "Properties",
     "RandomFourier",
+    "Recommendation",
     "SkewedRBF",
     "encoders",
     "kernels",
+    "properties_table",
+    "recommend",
 ]
+
+CATALOGUE: dict[str, Properties] = {
+    kind.__name__: kind.properties
+    for kind in (
+        *(Independent, ConstraintLayer, Hypernet, Kernel, HypernetKernel, Hybrid),
+        *(SkewedRBF, Hermite, RandomFourier, Polynomial),
+    )
+    if kind.properties is not None
+}

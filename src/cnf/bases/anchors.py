@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
@@ -60,19 +61,23 @@ def _conditions_per_point(constraint: Constraint) -> int:
     return max(counts.values())
 
 
-def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
+def coincident(points: Tensor) -> np.ndarray:
+    """Pairs (K, 2) of points that are the same up to rounding."""
     array = points.detach().cpu().numpy()
     extent = float((array.max(axis=0) - array.min(axis=0)).max()) or 1.0
-    pairs = cKDTree(array).query_pairs(COINCIDENT * extent, output_type="ndarray")
+    return cKDTree(array).query_pairs(COINCIDENT * extent, output_type="ndarray")
+
+
+def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
+    pairs = coincident(points)
     if not len(pairs):
         return
     first, second = int(pairs[0][0]), int(pairs[0][1])
-    where = ", ".join(f"{v:.6g}" for v in array[first])
+    where = ", ".join(f"{v:.6g}" for v in points[first].tolist())
     who = f" (constraints {owners[first]!r} and {owners[second]!r})" if owners else ""
     raise RepeatedAnchorError(
-        f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them "
-        "equal columns, "
-        "so the system would be singular. For several conditions at one point use cnf.bases.Hermite(space, "
-        "constraints, "
-        "kernel) or HypernetKernel; for points given twice, remove the copies; or pass distinct anchors of your own"
+        f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them equal "
+        "columns, so the system would be singular. For several conditions at one point use "
+        "cnf.bases.Hermite(space, constraints, kernel) or HypernetKernel; for points given twice, remove the "
+        "copies; or pass distinct anchors of your own"
     )

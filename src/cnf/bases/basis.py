@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError, SmoothnessError
 from cnf.operators.expansion import Request, combine, wanted
@@ -38,6 +39,7 @@ def check_space(space: object) -> None:
 class Basis(nn.Module):
     """Subclass, call `super().__init__(space, size)`, and write `forward(x)`."""
 
+    properties: Properties | None = None  # what is known of this kind of basis; None: nothing
     smoothness: int | None = None  # highest derivative the functions have; None: no limit is known
     joint: bool = False  # True: one weight per function for all channels together (f_c = sum_j beta_j Psi_jc)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import side_by_side
 from cnf.bases.kernels import Bandwidth, positive_lengths
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request
@@ -24,6 +25,8 @@ class RandomFourier(Basis):
     Their minimum-norm combination behaves like interpolation with a Gaussian kernel of that bandwidth, but is solved in
     feature space, which loses half as many digits. The bandwidth (one, or one per coordinate) is learnable.
     """
+
+    properties = Properties("fair", "good", False, False, True, True, "any order")
 
     directions: Tensor  # (N, D)
     phases: Tensor  # (N,)

@@ -18,6 +18,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
+from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Probe, Request
@@ -26,6 +27,8 @@ from cnf.operators.jets import MultiIndex, add
 
 class Hermite(Basis):
     """One function per condition of `constraints`; kernel Gaussian, Matern or Wendland of the coordinates."""
+
+    properties = Properties("fair", "good", True, True, True, True, "as the kernel, less the order of the conditions")
 
     def __init__(self, space: Space, constraints: Sequence[Constraint], kernel: KernelProfile | None = None):
         given = [constraints] if isinstance(constraints, Constraint) else list(constraints)

@@ -21,6 +21,7 @@ from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
@@ -30,6 +31,8 @@ from cnf.operators.jets import Bundle, MultiIndex
 
 class Kernel(Basis):
     """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates."""
+
+    properties = Properties("good", "good", True, False, True, False, "as the kernel and the encoder")
 
     anchors: Tensor  # (N, D)
 

@@ -42,6 +42,7 @@ class KernelProfile(nn.Module):
     distance: bool = True  # False: s is the dot product of the two features
     smoothness: int | None = None
     positive_definite: bool = True
+    support: Tensor | None = None  # distance beyond which the kernel is zero; None: it never is
     gaussian: bool = False  # True: every derivative in s is -1/2 times the one before
 
     def scaled(self, features: Tensor) -> Tensor:
@@ -148,6 +149,10 @@ class TruncatedGaussian(GaussianKernel):
     positive_definite = False
     CUTOFF = 9.0
 
+    @property
+    def support(self) -> Tensor:  # type: ignore[override]
+        return 3 * self.length
+
     def value(self, s: Tensor) -> Tensor:
         return torch.where(s < self.CUTOFF, torch.exp(-0.5 * s), torch.zeros_like(s))
 
@@ -237,6 +242,10 @@ class Wendland(ScaledKernel):
 
     @property
     def radius(self) -> Tensor:
+        return self.length
+
+    @property
+    def support(self) -> Tensor:  # type: ignore[override]
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:

@@ -10,6 +10,7 @@ from torch.func import functional_call, vmap
 
 from cnf.bases.basis import Basis
 from cnf.bases.layers import encode, has_rules, smoothness
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
@@ -18,6 +19,8 @@ from cnf.operators.expansion import Request, combine, wanted
 
 class ConstraintLayer(Basis):
     """The outputs of a network R^D -> R^N as the basis: its last hidden layer, whose weights the solve replaces."""
+
+    properties = Properties("poor", "poor", False, False, True, True, "as the network")
 
     def __init__(self, space: Space, network: nn.Module):
         super().__init__(space)
@@ -51,6 +54,8 @@ class Independent(Basis):
 
     Networks of one architecture are evaluated together, their parameters stacked; others one by one.
     """
+
+    properties = Properties("good", "good", False, False, False, True, "as the networks")
 
     def __init__(self, space: Space, networks: Sequence[nn.Module]):
         members = list(networks)

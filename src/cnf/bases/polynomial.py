@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, check_space, values_request
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request, combine, wanted
@@ -21,6 +22,8 @@ class Polynomial(Basis):
 
     Choose `center` and `scale` so that the domain becomes about [-1, 1]: high powers of large numbers lose digits.
     """
+
+    properties = Properties("none", "poor", False, False, True, True, "any order")
 
     center: Tensor  # (D,)
     scale: Tensor  # (D,)

@@ -12,6 +12,7 @@ from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import chained_gaussian, quadratic_argument
 from cnf.bases.kernels import Bandwidth, positive_lengths
+from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
@@ -23,6 +24,8 @@ class SkewedRBF(Basis):
 
     All functions start with S_j = diag(bandwidth^2), `bandwidth` one number or one per coordinate.
     """
+
+    properties = Properties("good", "good", True, False, False, False, "any order")
 
     anchors: Tensor  # (N, D)
 

@@ -2,5 +2,6 @@
 
 from cnf.training.fit import fit
 from cnf.training.history import History
+from cnf.training.pretrain import pretrain
 
-__all__ = ["History", "fit"]
+__all__ = ["History", "fit", "pretrain"]

@@ -83,6 +83,25 @@ class Condition(Loss):
         return "the system is singular; use a smaller bandwidth or a basis with more functions"
 
 
+class Independence(Loss):
+    """Pairwise independence of the basis functions: the mean squared cosine between columns of the system.
+
+    Zero if the columns are orthogonal, one if they are all parallel. It needs no factorisation and no solution that
+    makes sense yet, so it serves to pre-train a basis whose condition number is out of reach.
+    """
+
+    label = "independence"
+
+    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+        found = []
+        for block in solution.blocks:
+            columns = block.matrix / safe_norm(block.matrix.T).clamp_min(torch.finfo(block.matrix.dtype).tiny)
+            gram = columns.T @ columns
+            count = gram.shape[0]
+            found.append((gram.square().sum() - gram.diagonal().square().sum()) / max(1, count * (count - 1)))
+        return torch.stack(found).max()
+
+
 class PointLoss(Loss):
     """Base of the terms that look at points: a tensor (P, D), or a domain such as `cnf.Box` with `count` to draw."""
 

@@ -1,0 +1,240 @@
+"""Hypernet and HypernetKernel: every basis function has a network of its own, written by a hypernetwork.
+
+The number of parameters grows only by one code per function. `HypernetKernel` uses the generated network as the
+encoder of a kernel,
+
+    Psi_j(x) = k(phi_j(anchor_j), phi_j(x)),
+
+which makes functions distinct however many share an anchor: value and gradient may be prescribed at one point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.anchors import Anchors, anchor_points
+from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.chain import highest
+from cnf.bases.hypernetwork import (
+    MEMORY,
+    Hypernetwork,
+    check_generated,
+    encode_own,
+    generated,
+    last_linear,
+    over_functions,
+    pattern_of,
+    width_of,
+)
+from cnf.bases.kernels import Gaussian, KernelProfile
+from cnf.bases.layers import smoothness
+from cnf.bases.properties import Properties
+from cnf.constraints import Space
+from cnf.errors import BasisError
+from cnf.operators import jets
+from cnf.operators.expansion import Request, combine, wanted
+from cnf.operators.jets import Bundle, MultiIndex
+
+
+class Hypernet(Basis):
+    """Psi_j = the main network with the parameters generated for function j; network R^D -> R^1 or R^C."""
+
+    properties = Properties("poor", "fair", False, False, True, True, "as the network")
+
+    def __init__(
+        self, space: Space, network: nn.Module, size: int, codes: int = 16, seed: int = 0, memory: int = MEMORY
+    ):
+        check_generated(network, size, "Hypernet", "network")
+        super().__init__(space, size)
+        self.network = pattern_of(network)
+        self.hypernetwork = Hypernetwork(network, size, codes, seed)
+        self.codes, self.seed, self.memory = codes, seed, memory
+        self.smoothness = smoothness(network)
+        self._trial()
+
+    @property
+    def shared(self) -> bool:
+        return len(self.space.channels) == 1 or self._trial().dim() == 2
+
+    def snapshot(self) -> Evaluator:
+        return GeneratedFunctions(self.network, self.hypernetwork(), self.memory)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        zero = (0,) * self.dimension
+        values = generated(self.network, self.hypernetwork(), x, [zero])[zero]  # (N, P, C)
+        assert values is not None
+        return values[..., 0].T if values.shape[-1] == 1 else values.transpose(0, 1)
+
+    def config(self) -> dict:
+        return {"space": self.space, "network": self.network, "size": self.size, "codes": self.codes, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class GeneratedFunctions:
+    """The functions of a Hypernet basis for one step: parameters generated once."""
+
+    network: nn.Module
+    parameters: dict[str, Tensor]
+    memory: int
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        indices = jets.closure(wanted(requests))
+
+        def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
+            bundle = generated(self.network, own, points, indices)
+            return combine({i: v.transpose(0, 1) for i, v in bundle.items() if v is not None}, asked)
+
+        numbers = len(indices) * width_of(self.network)
+        return over_functions(piece, x, self.parameters, requests, numbers, self.memory)
+
+
+class HypernetKernel(Basis):
+    """Psi_j(x) = k(phi_j(anchor_j), phi_j(x)), the encoder phi_j generated for function j; anchors may repeat.
+
+    `kernel=None` takes a Gaussian whose bandwidth is the typical distance between encoded anchors.
+    """
+
+    properties = Properties("good", "good", True, False, True, True, "as the kernel and the encoder")
+
+    anchors: Tensor  # (N, D)
+
+    def __init__(
+        self,
+        space: Space,
+        anchors: Anchors,
+        encoder: nn.Module,
+        kernel: KernelProfile | None = None,
+        codes: int = 16,
+        seed: int = 0,
+        memory: int = MEMORY,
+    ):
+        points = anchor_points(space, anchors, distinct=False)
+        check_generated(encoder, points.shape[0], "HypernetKernel", "encoder")
+        super().__init__(space, points.shape[0])
+        self.register_buffer("anchors", points)
+        self.encoder = pattern_of(encoder).to(points.dtype)
+        self.hypernetwork = Hypernetwork(self.encoder, points.shape[0], codes, seed)
+        self.codes, self.seed, self.memory = codes, seed, memory
+        self.kernel = kernel if kernel is not None else Gaussian(self._typical_distance())
+        if not isinstance(self.kernel, KernelProfile):
+            raise BasisError(f"kernel must be one of cnf.kernels, such as Gaussian(1.0); got a {type(kernel).__name__}")
+        known = [s for s in (self.kernel.smoothness, smoothness(encoder)) if s is not None]
+        self.smoothness = min(known) if known else None
+
+    def _typical_distance(self) -> float:
+        """Median distance of an encoded anchor to the others, over a few functions."""
+        with torch.no_grad():
+            chosen = torch.arange(0, self.size, max(1, self.size // 16))
+            own = {name: p[chosen] for name, p in self.hypernetwork().items()}
+            zero = (0,) * self.dimension
+            features = generated(self.encoder, own, self.anchors[:256], [zero])[zero]  # (n, P, F)
+            centres = encode_own(self.encoder, own, self.anchors[chosen])  # (n, F)
+            assert features is not None
+            distances = (features - centres[:, None]).square().sum(dim=-1).sqrt().reshape(-1)
+            positive = distances[distances > 0]
+        return float(positive.median()) if positive.numel() else 1.0
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def snapshot(self) -> Evaluator:
+        parameters = self.hypernetwork()
+        centres = self.kernel.scaled(encode_own(self.encoder, parameters, self.anchors))  # (N, F)
+        return GeneratedKernel(self.encoder, self.kernel, parameters, centres, self.anchors, self.memory)
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
+
+    def config(self) -> dict:
+        names = {"space": self.space, "anchors": self.anchors, "encoder": self.encoder, "kernel": self.kernel}
+        return {**names, "codes": self.codes, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """The functions of a HypernetKernel basis for one step; `centres` (N, F) are the encoded anchors, scaled."""
+
+    encoder: nn.Module
+    kernel: KernelProfile
+    parameters: dict[str, Tensor]
+    centres: Tensor
+    anchors: Tensor  # (N, D)
+    memory: int
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        indices = jets.closure(wanted(requests))
+        first_order = self.kernel.distance and highest(requests) <= 1 and last_linear(self.encoder) is not None
+        derive = self._first_order_argument if first_order else self._argument
+
+        def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
+            argument = derive(points, own, indices)
+            turned = {i: None if v is None else v.T for i, v in argument.items()}  # (P, n)
+            s = turned.pop(indices[0])
+            assert s is not None
+            return self.kernel.chain(asked, s, turned)
+
+        everything = {**self.parameters, "centres": self.centres, "anchors": self.anchors}
+        return over_functions(piece, x, everything, requests, len(indices) * width_of(self.encoder), self.memory)
+
+    def _argument(self, x: Tensor, own: dict[str, Tensor], indices: Sequence[MultiIndex]) -> Bundle:
+        """s = |phi_j(x) - c_j|^2 (or phi_j(x) . c_j) and its derivatives, each (n, P)."""
+        centres = own["centres"][:, None]  # (n, 1, F)
+        found = generated(self.encoder, _parameters(own), x, indices)
+        phi: Bundle = {i: None if v is None else self.kernel.scaled(v) for i, v in found.items()}
+        if not self.kernel.distance:
+            return {i: None if v is None else (v * centres).sum(dim=-1) for i, v in phi.items()}
+        value = phi[indices[0]]
+        assert value is not None
+        phi[indices[0]] = value - centres
+        return {i: squared(phi, i) for i in indices}
+
+    def _first_order_argument(self, x: Tensor, own: dict[str, Tensor], indices: Sequence[MultiIndex]) -> Bundle:
+        """The same for first derivatives only, when the encoder ends in a linear layer W.
+
+        With a the last hidden layer, s = |W (a(x) - a(anchor))|^2 and s_k = 2 a_k . W^T W (a(x) - a(anchor)): two
+        products with W in all, where pushing every derivative through it would take one each.
+        """
+        last = last_linear(self.encoder)
+        assert last is not None
+        body, name = last
+        weight = own[f"{name}.weight"]  # (n, F, H)
+        prefix = f"{name.rpartition('.')[0]}."
+        inner = {n.removeprefix(prefix): t for n, t in _parameters(own).items() if not n.startswith(f"{name}.")}
+        hidden = generated(body, inner, x, indices)  # (n, P, H)
+        moved = hidden[indices[0]] - encode_own(body, inner, own["anchors"])[:, None]  # type: ignore[operator]
+        features = self.kernel.scaled(moved @ weight.mT)
+        back = self.kernel.scaled(features) @ weight  # (n, P, H)
+        argument: Bundle = {indices[0]: features.square().sum(dim=-1)}
+        for index in indices[1:]:
+            slope = hidden[index]
+            argument[index] = None if slope is None else 2 * (slope * back).sum(dim=-1)
+        return argument
+
+
+def _parameters(own: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: table for name, table in own.items() if name not in ("centres", "anchors")}
+
+
+def squared(phi: Bundle, index: MultiIndex) -> Tensor | None:
+    """d^index |phi|^2 by the product rule, summed over the last axis."""
+    found = None
+    for lower in jets.below(index):
+        upper = jets.subtract(index, lower)
+        a, b = phi[lower], phi[upper]
+        if lower > upper or a is None or b is None:
+            continue  # a mirror image is counted with its partner
+        count = jets.binomial(index, lower) * (1 if lower == upper else 2)
+        part = count * (a * b).sum(dim=-1)
+        found = part if found is None else found + part
+    return found

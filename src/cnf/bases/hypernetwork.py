@@ -1,0 +1,159 @@
+"""Hypernetwork: one generator writes the parameters of many networks, which are then evaluated together.
+
+Function j has a code of its own (a row of a table: the first layer of a network fed with one-hot vectors); a linear
+generator turns it into the parameters of a main network. Evaluation is batched over the generated parameters and made
+in pieces whose size is bounded.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.utils.checkpoint import checkpoint
+
+from cnf.bases.encoders import MLP, SIREN
+from cnf.bases.layers import encode
+from cnf.errors import BasisError
+from cnf.operators.expansion import Request
+from cnf.operators.jets import Bundle, MultiIndex
+
+MEMORY = 2**28  # numbers kept at once while evaluating generated networks: 2 GB in float64
+
+
+class Hypernetwork(nn.Module):
+    """One-hot codes (N) -> parameters of a network: a learnable code per function, then a linear generator.
+
+    The generator's directions start as independent initialisations of the main network, and codes as standard normal,
+    so that generated parameters have the spread the network's own initialisation would give them.
+    """
+
+    def __init__(self, network: nn.Module, count: int, codes: int = 16, seed: int = 0):
+        super().__init__()
+        self.shapes = {name: tuple(p.shape) for name, p in network.named_parameters()}
+        if not self.shapes:
+            raise BasisError("a hypernetwork needs a main network with parameters to generate")
+        dtype = next(network.parameters()).dtype
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.codes = nn.Parameter(torch.randn(count, codes, dtype=dtype))  # (N, H)
+            drafts = [_flat(_initialised(network)) for _ in range(codes)]
+        self.generator = nn.Parameter(torch.stack(drafts) / codes**0.5)  # (H, parameters)
+        self.offset = nn.Parameter(torch.zeros_like(self.generator[0]))
+
+    def forward(self) -> dict[str, Tensor]:
+        """Parameters of all functions, each (N, *shape)."""
+        flat = torch.addmm(self.offset, self.codes, self.generator)  # (N, parameters)
+        sizes = [int(torch.Size(shape).numel()) for shape in self.shapes.values()]
+        parts = flat.split(sizes, dim=1)
+        return {name: part.reshape(-1, *shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
+
+
+def _initialised(network: nn.Module) -> nn.Module:
+    """A copy of the network with fresh initial parameters, where its layers know how to make them."""
+    fresh = copy.deepcopy(network)
+    spreads = {name: p.detach().std().item() if p.numel() > 1 else 0.0 for name, p in network.named_parameters()}
+    for name, parameter in fresh.named_parameters():
+        bound = spreads[name] * 3**0.5  # uniform with the spread of the network as it was given
+        nn.init.uniform_(parameter, -bound, bound)
+    return fresh
+
+
+def _flat(network: nn.Module) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+
+
+class _Carrier(nn.Module):
+    """A module whose call returns the bundle of another: lets generated parameters flow through `encode`."""
+
+    def __init__(self, network: nn.Module, indices: Sequence[MultiIndex]):
+        super().__init__()
+        self.network, self.indices = network, tuple(indices)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        bundle = encode(self.network, x, self.indices)
+        count = x.shape[0]
+        return tuple(_dense(bundle[index], bundle, count) for index in self.indices)
+
+
+def _dense(value: Tensor | None, bundle: Bundle, count: int) -> Tensor:
+    if value is not None:
+        return value.expand(count, value.shape[1])
+    like = next(v for v in bundle.values() if v is not None and v.shape[0] == count)
+    return torch.zeros_like(like)
+
+
+def generated(network: nn.Module, parameters: dict[str, Tensor], x: Tensor, indices: Sequence[MultiIndex]) -> Bundle:
+    """Bundles of all generated networks at shared points: index -> (N, P, F)."""
+    carrier = _Carrier(network, indices)
+    buffers = {f"network.{name}": b for name, b in network.named_buffers()}
+    named = {f"network.{name}": p for name, p in parameters.items()}
+    outputs = vmap(lambda own: functional_call(carrier, {**own, **buffers}, (x,)), in_dims=(0,))(named)
+    return dict(zip(indices, outputs, strict=True))
+
+
+Piece = Callable[[Tensor, dict[str, Tensor], Sequence[Request]], Tensor]
+
+
+def over_functions(
+    piece: Piece, x: Tensor, tables: dict[str, Tensor], requests: Sequence[Request], numbers: int, memory: int
+) -> Tensor:
+    """piece(points, tables, requests) -> (P, K, n) for groups of functions and of points, put together.
+
+    `numbers` is what one function keeps per point while it is evaluated; a group keeps at most `memory`. Beyond one
+    group the backward pass evaluates each group again rather than keeping all of them.
+    """
+    count, functions = x.shape[0], next(iter(tables.values())).shape[0]
+    per_group = max(1, memory // max(1, numbers * count))
+    per_part = count if numbers * count <= memory else max(1, memory // numbers)
+    groups = [slice(k, k + per_group) for k in range(0, functions, per_group)]
+    parts = [slice(k, k + per_part) for k in range(0, count, per_part)]
+    if len(groups) == len(parts) == 1:
+        return piece(x, tables, requests)
+    again = torch.is_grad_enabled()
+    columns = []
+    for group in groups:
+        own = {name: table[group] for name, table in tables.items()}
+        found = []
+        for part in parts:
+            arguments = (x[part], own, [request.at(part) for request in requests])
+            found.append(checkpoint(piece, *arguments, use_reentrant=False) if again else piece(*arguments))
+        columns.append(found[0] if len(found) == 1 else torch.cat(found))
+    return torch.cat(columns, dim=2)
+
+
+def width_of(network: nn.Module) -> int:
+    """Numbers a network keeps per point and derivative: the widths of its layers together."""
+    widths = [m.out_features for m in network.modules() if isinstance(m, nn.Linear)]
+    return max(sum(widths), 1)
+
+
+def pattern_of(network: nn.Module) -> nn.Module:
+    """The pattern of the main network: its own parameters are replaced at every call, so they are not trained."""
+    return copy.deepcopy(network).requires_grad_(False)
+
+
+def check_generated(network: object, size: object, basis: str, what: str) -> None:
+    if not isinstance(network, nn.Module):
+        raise BasisError(f"the {what} of {basis} must be a torch module; got a {type(network).__name__}")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise BasisError(f"{basis} needs at least one basis function; got {size!r}")
+
+
+def encode_own(network: nn.Module, parameters: dict[str, Tensor], points: Tensor) -> Tensor:
+    """Every generated network at its own point: (N, D) -> (N, F)."""
+    buffers = dict(network.named_buffers())
+    return vmap(lambda own, x: functional_call(network, {**own, **buffers}, (x[None],))[0])(parameters, points)
+
+
+def last_linear(network: nn.Module) -> tuple[nn.Module, str] | None:
+    """The network without its last layer, and that layer's name, if the network is a sequence ending in nn.Linear."""
+    layers, prefix = network, ""
+    if type(network) in (MLP, SIREN):
+        layers, prefix = network.layers, "layers."  # type: ignore[assignment]
+    if type(layers) is not nn.Sequential or len(layers) < 2 or type(layers[-1]) is not nn.Linear:
+        return None
+    return layers[:-1], f"{prefix}{len(layers) - 1}"
