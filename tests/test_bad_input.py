@@ -431,3 +431,22 @@ class TestPrecisions:
         cnf.ConstrainedField(basis, PLANE.constraint("u", at=AT.float(), equals=1.0)).solve()
         with pytest.raises(CnfError, match="float32"):
             double.solve()
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.3), nn.BatchNorm1d(8, dtype=torch.float64)])
+def test_unsteady_base_networks_are_refused_in_training_mode_only(layer):
+    """Dropout answers anew at each call and batch normalisation mixes points: no condition could hold."""
+    base = nn.Sequential(nn.Linear(2, 8, dtype=torch.float64), layer, nn.Linear(8, 1, dtype=torch.float64))
+    wall = PLANE.constraint("u", at=AT, equals=0.0, name="wall")
+    field = cnf.ConstrainedField(cnf.bases.RandomFourier(PLANE, 40, 0.5), wall, base=base)
+    with pytest.raises(cnf.errors.BasisError, match="eval mode"):
+        field.solve()
+    field.eval()
+    assert float(field(AT).abs().max()) < 1e-12
+
+
+def test_a_base_network_of_the_wrong_width_is_explained():
+    wall = PLANE.constraint("u", at=AT, equals=0.0, name="wall")
+    field = cnf.ConstrainedField(cnf.bases.RandomFourier(PLANE, 40, 0.5), wall, base=nn.Linear(3, 1))
+    with pytest.raises(cnf.errors.CnfError, match=r"must map \(P, 2\) to \(P, 1\)"):
+        field.solve()

@@ -778,3 +778,18 @@ def test_coefficients_may_have_any_name(plane, points, name):
         condition = plane.constraint(rf"\mathrm{{{name}}} u = 1", at=points, name="condition", **{name: value})
         field = cnf.ConstrainedField(cnf.bases.RandomFourier(plane, 40, 0.6), condition)
         assert len(list(field.parameters())) == 1 + (2 if isinstance(value, nn.Module) else 1)
+
+
+def test_exact_but_wild_solutions_get_a_word_of_caution(plane):
+    """Nearly coincident points with different values: met exactly, with huge weights; and reprs stay on one line."""
+    pair = torch.tensor([[0.5, 0.5], [0.5 + 1e-7, 0.5]], dtype=torch.float64)
+    value = plane.constraint("u", at=pair, equals=torch.tensor([0.0, 1.0], dtype=torch.float64), name="value")
+    wild = cnf.ConstrainedField(cnf.bases.RandomFourier(plane, 40, 1.0), value, tolerance=1e-6).solve()
+    assert wild.certificate.exact
+    assert "cancel" in wild.certificate.advice()
+    assert "caution" in str(wild.certificate)
+    calm = cnf.ConstrainedField(
+        cnf.bases.RandomFourier(plane, 40, 1.0), plane.constraint("u", at=pair[:1], equals=1.0)
+    ).solve()
+    assert calm.certificate.advice() == ""
+    assert len(repr(calm).splitlines()) == len(repr(calm.certificate).splitlines()) == 1

@@ -28,7 +28,19 @@ def conditions() -> list[cnf.Constraint]:
 def bases(constraints: list[cnf.Constraint]) -> dict[str, cnf.bases.Basis]:
     network = nn.Sequential(nn.Linear(2, 20), nn.Softplus(3.0), nn.Linear(20, 24)).double()
     members = [cnf.encoders.LearnablePolynomial(2, 1, degree=3, seed=k) for k in range(16)]
+    main = cnf.encoders.MLP(2, 1, hidden=(12, 12), seed=1)
+    encoder = cnf.encoders.MLP(2, 12, hidden=(16,), activation="softplus:10.0", seed=2)
+    lifted = cnf.encoders.FourierFeatures(2, 12, hidden=(16,), seed=5)  # its frequencies are a buffer
     return {
+        "hypernet": cnf.bases.Hypernet(SPACE, main, size=20, codes=8, seed=3),
+        "hypernet kernel": cnf.bases.HypernetKernel(SPACE, constraints, encoder, codes=8, seed=3),
+        "dot hypernet kernel": cnf.bases.HypernetKernel(SPACE, constraints, lifted, cnf.kernels.DotProduct(), codes=8),
+        "hybrid": cnf.bases.Hybrid(
+            cnf.bases.Kernel(SPACE, constraints, cnf.kernels.Gaussian(0.4)), cnf.kernels.Wendland(2, [0.7, 0.9])
+        ),
+        "hybrid hypernet": cnf.bases.Hybrid(
+            cnf.bases.HypernetKernel(SPACE, constraints, encoder, codes=8), cnf.kernels.Wendland(2, 1.5)
+        ),
         "fourier": cnf.bases.RandomFourier(SPACE, 40, bandwidth=[0.4, 0.7], seed=3),
         "kernel": cnf.bases.Kernel(SPACE, constraints, cnf.kernels.Matern(2.5, 0.4)),
         "encoded": cnf.bases.Kernel(
@@ -119,6 +131,36 @@ def test_what_a_file_cannot_hold_is_asked_for_and_restored(tmp_path):
         cnf.load(path, basis=Waves(SPACE), coefficients={"a": lambda p: 1 + p[:, 0]})
     loaded = cnf.load(path, basis=Waves(SPACE), base=Bump(), coefficients={"a": lambda p: 1 + p[:, 0]})
     assert torch.equal(field(points(9, 3)), loaded(points(9, 3)))
+
+
+class Ripple(nn.Module):
+    """A main network of one's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 3, dtype=torch.float64))
+
+    def forward(self, x):
+        return torch.sin(x @ self.weight)
+
+
+def test_main_networks_of_ones_own_are_asked_for_and_restored(tmp_path):
+    """The pattern of a hypernetwork is asked for by the name its basis calls it; the generated networks come back."""
+    constraints = conditions()
+    made = {
+        "encoder": cnf.bases.HypernetKernel(SPACE, constraints, Ripple(), cnf.kernels.Gaussian(0.7), codes=5),
+        "network": cnf.bases.Hypernet(SPACE, nn.Sequential(Ripple(), nn.Linear(3, 1).double()), 30, codes=12),
+    }
+    for name, basis in made.items():
+        field = cnf.ConstrainedField(basis, constraints, tolerance=1e-3)
+        with torch.no_grad():
+            for parameter in field.parameters():
+                parameter.mul_(1.05)
+        field.save(tmp_path / "field.pt")
+        with pytest.raises(FileError, match=rf"networks=\{{'{name}': network\}}"):
+            cnf.load(tmp_path / "field.pt")
+        loaded = cnf.load(tmp_path / "field.pt", networks={name: Ripple()})
+        assert torch.equal(field(points(20, 2)), loaded(points(20, 2)))
 
 
 def test_damaged_foreign_and_newer_files_are_refused(tmp_path):

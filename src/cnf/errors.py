@@ -82,6 +82,10 @@ class NumericalWarning(CnfWarning):
     """The library did something to the numbers that was not asked for: a fallback, a truncation."""
 
 
+class TrainingWarning(CnfWarning):
+    """Training goes on but cannot achieve what was probably meant."""
+
+
 class SmoothnessWarning(CnfWarning):
     """A derivative that exists only almost everywhere (ReLU) is being used."""
 

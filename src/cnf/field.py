@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cnf.bases import Recommendation, recommend
 from cnf.bases.basis import Basis, Evaluator, check_smoothness
+from cnf.bases.determinism import refuse_unsteady
 from cnf.bases.hermite import Hermite
 from cnf.bases.layers import smoothness as network_smoothness
 from cnf.constraints import Constraint
@@ -175,6 +176,9 @@ class ConstrainedField(nn.Module):
                 f"the basis is in {', '.join(map(str, types))} now, the field in {self.dtype}: was it given to another "
                 "field since? Build one basis for each, or convert this field: field.to(dtype)"
             )
+        refuse_unsteady(self.basis, "the basis")
+        if self.base is not None:
+            refuse_unsteady(self.base, "the base network")
         evaluator = self.basis.snapshot()
         matrices = tuple(assemble_matrices(evaluator, self.basis, self.constraints, self.layout))
         for matrix in matrices:

@@ -37,6 +37,11 @@ class Solution:
     blocks: tuple[Block, ...]
     constants: tuple[nn.Parameter, ...] = ()  # parameters that get no gradient: their share through the weights is lost
 
+    def __repr__(self) -> str:
+        names = f"{', '.join(self.space.channels)} of {', '.join(self.space.coordinates)}"
+        functions = f"{type(self.basis).__name__} with {self.basis.size} functions"
+        return f"Solution({names}; {functions}; {self.certificate.summary()})"
+
     def __call__(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
         with held_constant(self.constants):
@@ -139,7 +144,13 @@ def held_constant(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
 def evaluate_base(base: nn.Module, x: Tensor, channels: int) -> Tensor:
     """The base network in its own precision, its values in the precision of the points: (P, D) -> (P, C)."""
     like = next(base.parameters(), None) if isinstance(base, nn.Module) else None
-    values = base(x if like is None else x.to(like.dtype))
+    try:
+        values = base(x if like is None else x.to(like.dtype))
+    except RuntimeError as error:
+        raise ConstraintError(
+            f"the base network fails on points of shape {tuple(x.shape)}: {str(error).splitlines()[0]}; it must map "
+            f"(P, {x.shape[1]}) to (P, {channels})"
+        ) from error
     if values.dim() == 1:
         values = values[:, None]
     if values.shape != (x.shape[0], channels):

@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from scipy.special import gamma, kv
 from torch import Tensor, nn
+from torch.func import functional_call
 
 import cnf
 from cnf import encoders, kernels
@@ -23,6 +25,9 @@ from cnf.bases import (
     Concat,
     ConstraintLayer,
     Hermite,
+    Hybrid,
+    Hypernet,
+    HypernetKernel,
     Independent,
     Kernel,
     Polynomial,
@@ -262,6 +267,44 @@ def _frequencies(space: cnf.Space, points: Tensor) -> Basis:
     return Independent(space, [_lively(network, 2.0) for network in networks])
 
 
+def _main(outputs: int = 1, size: int | None = None):
+    """Hypernet whose main network is an MLP: one function per point, or `size`."""
+
+    def build(space: cnf.Space, points: Tensor) -> Basis:
+        network = _lively(encoders.MLP(points.shape[1], outputs, hidden=(12, 12)), 3.0)
+        return Hypernet(space, network, size or 2 * points.shape[0], codes=6, seed=3)
+
+    return build
+
+
+def _own_main(space: cnf.Space, points: Tensor) -> Basis:
+    network = nn.Sequential(_lively(OwnEncoder(points.shape[1], 8), 3.0), nn.Linear(8, 1, dtype=torch.float64))
+    return Hypernet(space, network, 2 * points.shape[0], codes=6, seed=3)
+
+
+def _soft(dimension: int) -> nn.Module:
+    return _lively(encoders.MLP(dimension, 10, hidden=(16,), activation="softplus"), 6.0)
+
+
+def _small_siren(dimension: int) -> nn.Module:
+    return _lively(encoders.SIREN(dimension, 10, hidden=(16,), omega=3.0), 1.5)
+
+
+def _small_own(dimension: int) -> nn.Module:
+    return _lively(OwnEncoder(dimension, 10), 2.0)
+
+
+def _generated(kernel: Callable[[], kernels.KernelProfile | None], encoder: Callable[[int], nn.Module]):
+    def build(space: cnf.Space, points: Tensor) -> Basis:
+        return HypernetKernel(space, points, encoder(points.shape[1]), kernel(), codes=6, seed=4)
+
+    return build
+
+
+def _hybrid(inner: Callable[[cnf.Space, Tensor], Basis], window: Callable[[], kernels.KernelProfile]):
+    return lambda space, points: Hybrid(inner(space, points), window())
+
+
 def _np(tensor: Tensor) -> np.ndarray:
     return tensor.detach().double().numpy()
 
@@ -358,6 +401,47 @@ def _stacked_values(basis: Basis, x: np.ndarray) -> np.ndarray:
     return values[..., 0] if values.shape[-1] == 1 else values
 
 
+def _written(basis: Basis, pattern: nn.Module, j: int) -> dict[str, Tensor]:
+    """Parameters of function j as the documentation says: its code times the generator, cut in the network's order."""
+    writer, found, start = basis.hypernetwork, {}, 0
+    flat = writer.codes[j] @ writer.generator + writer.offset
+    for name, parameter in pattern.named_parameters():
+        found[name] = flat[start : start + parameter.numel()].reshape(parameter.shape)
+        start += parameter.numel()
+    assert start == flat.numel()
+    return found
+
+
+def _hypernet_values(basis: Basis, x: np.ndarray) -> np.ndarray:
+    """One network after another."""
+    point = torch.from_numpy(x)
+    every = [functional_call(basis.network, _written(basis, basis.network, j), (point,)) for j in range(basis.size)]
+    values = np.stack([_np(v) for v in every], axis=1)
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _hypernet_kernel_values(basis: Basis, x: np.ndarray) -> np.ndarray:
+    """One encoder after another: k(phi_j(anchor_j), phi_j(x))."""
+    columns = []
+    for j in range(basis.size):
+        own = _written(basis, basis.encoder, j)
+        features = _np(functional_call(basis.encoder, own, (torch.from_numpy(x),)))
+        centre = _np(functional_call(basis.encoder, own, (basis.anchors[j : j + 1],)))
+        if basis.kernel.distance:
+            columns.append(np.exp(-0.5 * distances(features, centre, _np(basis.kernel.bandwidth))[:, 0] ** 2))
+        else:
+            columns.append(features @ centre[0])
+    return np.stack(columns, axis=1)
+
+
+def _windowed(inner: Callable[[Basis, np.ndarray], np.ndarray], window: Callable[[Basis, np.ndarray], np.ndarray]):
+    def values(basis: Basis, x: np.ndarray) -> np.ndarray:
+        stand_in = SimpleNamespace(anchors=basis.inner.anchors, kernel=basis.window)
+        return inner(basis.inner, x) * window(stand_in, x)
+
+    return values
+
+
 LAST_BIAS = ("encoder.layers.4.bias",)  # distances do not see a common shift of all features
 
 CASES = [
@@ -428,6 +512,60 @@ CASES = [
     Case("Independent-different", _networks(False), _stacked_values, dimensions=(1, 2)),
     Case("Independent-frequencies", _frequencies, _stacked_values, dimensions=(1, 2)),
     Case("Independent-per-channel", _networks(True, 2), _stacked_values, channels="u v", dimensions=(1, 2)),
+    Case("Hypernet", _main(), _hypernet_values),
+    Case("Hypernet-own-network", _own_main, _hypernet_values, 3, dimensions=(1, 2)),
+    Case("Hypernet-per-channel", _main(2), _hypernet_values, channels="u v", dimensions=(1, 2)),
+    Case("HypernetKernel", _generated(lambda: None, _soft), _hypernet_kernel_values),
+    Case(
+        "HypernetKernel-Gaussian-SIREN",
+        _generated(lambda: kernels.Gaussian(0.8), _small_siren),
+        _hypernet_kernel_values,
+    ),
+    Case(
+        "HypernetKernel-Gaussian-own-encoder",
+        _generated(lambda: kernels.Gaussian(1.2), _small_own),
+        _hypernet_kernel_values,
+        3,
+        dimensions=(1, 2),
+    ),
+    Case("HypernetKernel-DotProduct", _generated(kernels.DotProduct, _soft), _hypernet_kernel_values),
+    Case("HypernetKernel-DotProduct-SIREN", _generated(kernels.DotProduct, _small_siren), _hypernet_kernel_values),
+    Case(
+        "HypernetKernel-DotProduct-own-encoder",
+        _generated(kernels.DotProduct, _small_own),
+        _hypernet_kernel_values,
+        3,
+        dimensions=(1, 2),
+    ),
+    Case(
+        "HypernetKernel-two-channels",
+        _generated(lambda: None, _small_siren),
+        _hypernet_kernel_values,
+        channels="u v",
+        dimensions=(1, 2),
+    ),
+    Case(
+        "Hybrid-Kernel-Wendland",
+        _hybrid(_kernel(lambda d: kernels.Gaussian(0.5)), lambda: kernels.Wendland(3, 1.3)),
+        _windowed(_gaussian_values, _wendland_values),
+        4,
+        0,
+    ),
+    Case(
+        "Hybrid-HypernetKernel-Wendland",
+        _hybrid(_generated(lambda: None, _soft), lambda: kernels.Wendland(3, 1.3)),
+        _windowed(_hypernet_kernel_values, _wendland_values),
+        4,
+        0,
+    ),
+    Case(
+        "Hybrid-encoded-TruncatedGaussian",
+        _hybrid(_kernel(lambda d: kernels.Gaussian(1.0), _mlp), lambda: kernels.TruncatedGaussian(0.3)),
+        _windowed(_encoded_gaussian_values, _truncated_values),
+        0,
+        0,
+        without_gradient=("inner.encoder.layers.4.bias",),
+    ),
     Case(
         "Concat",
         lambda space, points: Concat([Polynomial(space, 2), _skewed(False)(space, points)]),

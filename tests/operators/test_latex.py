@@ -247,12 +247,14 @@ def test_reads_to_the_operator_built_in_python(source, frame, coefficients, buil
 
 
 def test_bold_names_a_vector_as_documented():
-    """vectors= first, then numbered or spatial channels, then the channel and those after it, else all channels."""
+    """vectors= first, then numbered or spatial channels, then the channel and those after it; f is all channels."""
     two = Frame(("x", "y"), ("p", "u_x", "u_y", "v", "w"))
     assert read_operator(r"\mathbf{u}", two) == read_operator(r"\mathrm{u_x}; \mathrm{u_y}", two)
     assert read_operator(r"\mathbf{v}", two) == read_operator("v; w", two)
     assert read_operator(r"\mathbf{q}", two, {}, {"q": ["w", "p"]}) == read_operator("w; p", two)
-    assert len(read_operator(r"\mathbf{q}", two)) == 5
+    assert len(read_operator(r"\mathbf{f}", two)) == 5
+    with pytest.raises(LatexError, match=r"mathbf\{q\} is not known"):
+        read_operator(r"\nabla\cdot\mathbf{q}", two)
     with pytest.raises(LatexError, match="only w"):
         read_operator(r"\mathbf{w}", two)
     with pytest.raises(LatexError, match="ambiguous"):

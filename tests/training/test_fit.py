@@ -436,3 +436,13 @@ def test_history_survives_its_own_dictionary():
     for state in (damaged, {}, [], {**history.state_dict(), "terms": 3}):
         with pytest.raises(FileError):
             History.from_state_dict(state)
+
+
+def test_a_gradient_that_is_zero_from_the_start_is_announced():
+    """Zero right-hand sides have zero weights, which no parameter of the basis can change."""
+    space = cnf.Space("x", "u")
+    ends = space.constraint("u = 0", at=[[0.0], [1.0]], name="ends")
+    field = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 10, 0.5), ends)
+    x = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    with pytest.warns(cnf.errors.TrainingWarning, match="base network"):
+        cnf.fit(field, losses.Regression(x, torch.sin(3 * x)), steps=2, progress=False)

@@ -453,3 +453,13 @@ def test_too_rough_a_basis_is_refused():
     assert math.isfinite(number(losses.Smoothness(UNIT, order=2)(solution)))
     with pytest.raises(TrainingError, match="up to order 2"):
         losses.Smoothness(UNIT, order=3)(solution)
+
+
+def test_held_out_points_must_not_be_the_imposed_ones():
+    """The residual at imposed points is zero whatever the field does between them."""
+    space, box = cnf.Space("x y", "u"), cnf.Box((0, 0), (1, 1))
+    pde = space.constraint(r"\Delta u = 1", at=box.halton(60), name="pde")
+    solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 120, 0.3), pde).solve()
+    with pytest.raises(TrainingError, match="points of constraint 'pde' itself"):
+        losses.HeldOutResidual(points=box.halton(30), constraint="pde")(solution)
+    assert torch.isfinite(losses.HeldOutResidual(points=box.halton(30, seed=1), constraint="pde")(solution))

@@ -74,7 +74,10 @@ def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
         return
     first, second = int(pairs[0][0]), int(pairs[0][1])
     where = ", ".join(f"{v:.6g}" for v in points[first].tolist())
-    who = f" (constraints {owners[first]!r} and {owners[second]!r})" if owners else ""
+    who = ""
+    if owners:
+        same = owners[first] == owners[second]
+        who = f" (rows of {owners[first]!r})" if same else f" (constraints {owners[first]!r} and {owners[second]!r})"
     raise RepeatedAnchorError(
         f"{len(pairs)} pairs of anchors coincide, the first at ({where}){who}: one shared kernel gives them equal "
         "columns, so the system would be singular. For several conditions at one point use "

@@ -98,6 +98,9 @@ class Basis(nn.Module):
         """Weighted sums of derivatives, (P, K, N); generic forward mode unless a subclass knows better."""
         return combine(derivatives(self, x, wanted(requests)), requests)
 
+    def extra_repr(self) -> str:
+        return f"{self.size} functions of {', '.join(self.space.coordinates)}"
+
     def config(self) -> dict:
         """Constructor arguments to save and rebuild this basis from; own bases are passed to `cnf.load` instead."""
         raise BasisError(f"{type(self).__name__} does not say how to rebuild itself (no config method)")

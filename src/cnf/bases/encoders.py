@@ -37,17 +37,17 @@ class MLP(nn.Module):
         self,
         inputs: int,
         outputs: int,
-        hidden: Sequence[int] = (128, 128),
+        hidden: int | Sequence[int] = (128, 128),
         activation: str | nn.Module = "tanh",
         seed: int | None = None,
     ):
         super().__init__()
-        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": list(hidden), "activation": activation}
+        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": as_widths(hidden), "activation": activation}
         layers: list[nn.Module] = []
         with _seeded(seed):
-            for a, b in _pairs([inputs, *hidden]):
+            for a, b in _pairs([inputs, *as_widths(hidden)]):
                 layers += [_layer(a, b), _activation(activation)]
-            layers.append(_layer([inputs, *hidden][-1], outputs))
+            layers.append(_layer([inputs, *as_widths(hidden)][-1], outputs))
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,18 +69,18 @@ class SIREN(nn.Module):
         self,
         inputs: int,
         outputs: int,
-        hidden: Sequence[int] = (256, 256),
+        hidden: int | Sequence[int] = (256, 256),
         omega: float = 30.0,
         seed: int | None = None,
     ):
         super().__init__()
-        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": list(hidden), "omega": float(omega)}
+        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": as_widths(hidden), "omega": float(omega)}
         layers: list[nn.Module] = []
         with _seeded(seed):
-            for k, (a, b) in enumerate(_pairs([inputs, *hidden])):
+            for k, (a, b) in enumerate(_pairs([inputs, *as_widths(hidden)])):
                 bound = 1 / a if k == 0 else math.sqrt(6 / a) / omega
                 layers += [_layer(a, b, bound), Sine(omega)]
-            width = [inputs, *hidden][-1]
+            width = [inputs, *as_widths(hidden)][-1]
             layers.append(_layer(width, outputs, math.sqrt(6 / width) / omega))
         self.layers = nn.Sequential(*layers)
 
@@ -100,7 +100,7 @@ class FourierFeatures(nn.Module):
         outputs: int | None = None,
         frequencies: int = 16,
         bandwidth: float = 1.0,
-        hidden: Sequence[int] = (),
+        hidden: int | Sequence[int] = (),
         activation: str = "tanh",
         include_input: bool = True,
         seed: int | None = None,
@@ -111,7 +111,7 @@ class FourierFeatures(nn.Module):
             "outputs": outputs,
             "frequencies": frequencies,
             "bandwidth": float(bandwidth),
-            "hidden": list(hidden),
+            "hidden": as_widths(hidden),
             "activation": activation,
             "include_input": include_input,
         }
@@ -182,6 +182,11 @@ def _activation(given: str | nn.Module) -> nn.Module:
             f"there is no activation {given!r}; choose one of {', '.join(ACTIVATIONS)}." + nearest(given, ACTIVATIONS)
         )
     return ACTIVATIONS[name](float(number)) if number else ACTIVATIONS[name]()
+
+
+def as_widths(hidden: int | Sequence[int]) -> list[int]:
+    """Widths of the hidden layers; a single number is one layer."""
+    return [hidden] if isinstance(hidden, int) else list(hidden)
 
 
 def _pairs(widths: list[int]) -> list[tuple[int, int]]:

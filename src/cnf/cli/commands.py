@@ -172,7 +172,12 @@ def read(
     coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
     channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
     given: Annotated[
-        list[str], typer.Option("--set", metavar="NAME=NUMBER", help="A coefficient; repeat for several.")
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="NAME=NUMBER",
+            help="A coefficient: beta=0.1, a vector n=1,0, or a function f=; repeatable.",
+        ),
     ] = [],  # noqa: B006
 ) -> None:
     """Show how an equation in LaTeX is understood."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from torch import Tensor
 
 import cnf
 from cnf.applications import Advection, LightPath, solve_advection
@@ -40,22 +41,34 @@ def run_advection(
     return found
 
 
-def read_coefficients(given: Sequence[str]) -> dict[str, float]:
-    """["beta=0.1"] -> {"beta": 0.1}."""
-    found: dict[str, float] = {}
+def read_coefficients(given: Sequence[str]) -> dict[str, object]:
+    """["beta=0.1", "n=1,0", "f="] -> a number, a vector, and a function of the coordinates that is not known yet."""
+    found: dict[str, object] = {}
     for text in given:
-        name, equals, number = text.partition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
-        if not equals or not name.strip() or not math.isfinite(value):
-            raise CnfError(f"--set takes NAME=NUMBER, such as --set beta=0.1; got {text!r}")
-        found[name.strip()] = value
+        name, equals, written = text.partition("=")
+        parts = [_number(part) for part in written.split(",")] if written.strip() else []
+        if not equals or not name.strip() or not all(math.isfinite(part) for part in parts):
+            raise CnfError(
+                "--set takes NAME=NUMBER (beta=0.1), NAME=NUMBER,NUMBER (a vector, n=1,0) or NAME= (a function of the "
+                f"coordinates); got {text!r}"
+            )
+        found[name.strip()] = _unknown if not parts else parts[0] if len(parts) == 1 else parts
     return found
 
 
-def describe_reading(latex: str, coordinates: str, channels: str, coefficients: dict[str, float]) -> str:
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _unknown(points: Tensor) -> Tensor:
+    """Stands for a function that is named but not given."""
+    return points[:, 0] * math.nan
+
+
+def describe_reading(latex: str, coordinates: str, channels: str, coefficients: dict[str, object]) -> str:
     """The normal form of an operator or equation, in lines."""
     space = cnf.Space(coordinates, channels)
     operator, sides, _ = read_equation(latex, space.frame, coefficients, space.vectors)

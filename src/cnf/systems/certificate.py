@@ -35,7 +35,10 @@ class Residual(float):
         return f"Residual(absolute={self.absolute:.3g}, relative={self.relative:.3g})"
 
 
-@dataclass(frozen=True)
+LARGE_WEIGHTS = 1e6  # weights over data from which on an exact solution gets a word of caution
+
+
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """What one solve achieved. Rank, condition and conflicts are worked out when first asked for."""
 
@@ -45,6 +48,7 @@ class Certificate:
     functions: int  # N, per channel
     channels: int
     weight_norm: float
+    data_size: float  # the largest right-hand side, every row divided by its norm
     seconds: float
     factors: tuple[Factor, ...]
     served: tuple[int, ...]  # right-hand sides solved with each factor
@@ -90,7 +94,9 @@ class Certificate:
         return f"{verdict}: worst relative residual {self.worst:.1e} (tolerance {self.tolerance:.0e}), {self.solver}"
 
     def advice(self) -> str:
-        """Why the tolerance is missed and what to do about it."""
+        """Why the tolerance is missed, or what to be careful about if it is met; empty if there is nothing to say."""
+        if self.exact:
+            return self.caution
         if self.conflicts:
             return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
         if self.condition > 1e12:
@@ -101,6 +107,20 @@ class Certificate:
                 "conditions, or Hermite"
             )
         return "the tolerance may be smaller than rounding allows for this system; compare it with the condition number"
+
+    @property
+    def caution(self) -> str:
+        """A warning sign in an exact solution: weights far larger than the data, which cancel only at the points."""
+        if self.weight_norm <= LARGE_WEIGHTS * max(self.data_size, 1e-300):
+            return ""
+        return (
+            f"weights of norm {self.weight_norm:.0e} for data of size {self.data_size:.0e} cancel at the "
+            "conditions but perhaps "
+            "not between them: look at the field there (HeldOutResidual), and try another bandwidth or more functions"
+        )
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.summary()})"
 
     def __str__(self) -> str:
         width = max([len(n) for n in self.residuals] + [10])
@@ -119,8 +139,9 @@ class Certificate:
             f"{self.seconds:.3f} s"
         )
         lines += [f"  note: {note}" for note in self.notes]
-        if not self.exact:
-            lines.append(f"  advice: {self.advice()}")
+        advice = self.advice()
+        if advice:
+            lines.append(f"  {'caution' if self.exact else 'advice'}: {advice}")
         return "\n".join(lines)
 
 

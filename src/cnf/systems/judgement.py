@@ -54,6 +54,7 @@ def certify(
         functions=basis.size,
         channels=1 if basis.joint else len(basis.space.channels),
         weight_norm=weight**0.5,
+        data_size=reference,
         seconds=seconds,
         factors=tuple(factors),
         served=tuple(len(b.layout.copies) for b in blocks),

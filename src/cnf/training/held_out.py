@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.bases.hermite import Hermite
@@ -66,6 +67,7 @@ class HeldOutResidual(Loss):
             )
         self.count, self.log, self.seed = count, bool(log), seed
         self._between: WeakKeyDictionary[Constraint, Tensor] = WeakKeyDictionary()
+        self._checked: WeakKeyDictionary[Constraint, tuple[int, int]] = WeakKeyDictionary()
 
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
         chosen = self._chosen(solution)
@@ -74,9 +76,26 @@ class HeldOutResidual(Loss):
         parts = []
         for constraint, scale in zip(chosen, scales, strict=True):
             x = self._between_points(constraint) if given is None else given
+            if given is not None:
+                self._refuse_imposed(constraint, x)
             parts.append((solution.residual(constraint.at(x)) / scale).square().mean())
         total = torch.stack(parts).mean()
         return safe_log(total) if self.log else total
+
+    def _refuse_imposed(self, constraint: Constraint, x: Tensor) -> None:
+        """Points where the equation was imposed say nothing: the residual is zero there whatever the field does."""
+        key = (x.data_ptr(), x.shape[0])
+        if self._checked.get(constraint) == key:
+            return
+        distances, _ = cKDTree(constraint.points.detach().cpu().numpy()).query(x.detach().cpu().numpy())
+        share = float((distances < 1e-12).mean())
+        if share > 0.5:
+            raise TrainingError(
+                f"{self.name}: {share:.0%} of the points given are points of constraint {constraint.name!r} "
+                "itself, where its "
+                "residual is zero anyway; give other points (another seed), a domain, or leave points out"
+            )
+        self._checked[constraint] = key
 
     def _between_points(self, constraint: Constraint) -> Tensor:
         if constraint not in self._between:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cnf.errors import CnfError, FileError, TrainingError, ViolationWarning
+from cnf.errors import CnfError, FileError, TrainingError, TrainingWarning, ViolationWarning
 from cnf.field import ConstrainedField
 from cnf.training.checkpoint import (
     Checkpoint,
@@ -108,6 +108,8 @@ class Run:
             if step and step % self.checkpoint_every == 0:
                 self._save()
             evaluation = self._evaluate(gradient=True)
+            if step == 0:
+                self._warn_if_stuck()
             self._record(evaluation)
             reason = self._reason_to_stop(evaluation)
             if reason:
@@ -115,6 +117,18 @@ class Run:
             self._update(evaluation)
         self._begin(max(self.step, self.steps))
         return "steps"
+
+    def _warn_if_stuck(self) -> None:
+        """A gradient that is zero from the start moves nothing, however many steps follow."""
+        if all(p.grad is None or not bool(p.grad.any()) for p in self.trained):
+            warnings.warn(
+                "the gradient of the loss is exactly zero, so nothing will be learnt. If all right-hand "
+                "sides are zero, so are "
+                "the smallest weights that meet them: to fit data, impose it as constraints or give the "
+                "field a base network",
+                TrainingWarning,
+                stacklevel=5,
+            )
 
     def _begin(self, step: int) -> None:
         self.step = step

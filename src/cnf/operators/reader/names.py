@@ -22,6 +22,7 @@ from cnf.operators.printing import GREEK
 from cnf.operators.reader.expressions import FUNCTIONS, supported
 from cnf.operators.reader.values import Affine, Value, scalar, vector
 
+WHOLE_FIELD = "f"  # \\mathbf{f} is the vector of all channels
 CONSTANTS = {"pi": sp.pi, "e": sp.E}
 
 
@@ -45,7 +46,6 @@ class Names:
         self.vectors = _checked_vectors(vectors, frame)
         self.bound: dict[str, sp.Symbol] = {}  # integration variables in scope
         self.used: set[str] = set()
-        self.assumed: set[str] = set()  # bold names read as "all channels" for want of anything better
         self.data: dict[str, Datum] = {}
 
     @property
@@ -133,8 +133,13 @@ class Names:
                     f"{', '.join(following)}; say which channels it has, such as vectors={{'{name}': ['u', 'v']}}"
                 )
             return self.field(following, (len(following),), at)
-        self.assumed.add(name)
-        return self.field(self.frame.channels, (len(self.frame.channels),), at)
+        if name == WHOLE_FIELD:
+            return self.field(self.frame.channels, (len(self.frame.channels),), at)
+        raise OperatorError(
+            f"\\mathbf{{{name}}} is not known. If it is a coefficient, give it as a keyword: {name}=[...]; "
+            "if it is a vector of "
+            f"channels, say which: vectors={{'{name}': [...]}}; all channels together are \\mathbf{{{WHOLE_FIELD}}}"
+        )
 
     def _channels_of(self, name: str) -> tuple[str, ...]:
         if name in self.vectors:

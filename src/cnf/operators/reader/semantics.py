@@ -62,10 +62,6 @@ class Reader:
             raise self.error(str(error), at) from None
 
     def error(self, message: str, at: int) -> LatexError:
-        if self.names.assumed:
-            name = sorted(self.names.assumed)[0]
-            hint = f"if it is a coefficient, give it as a keyword: {name}=[...]"
-            message += f" (\\mathbf{{{name}}} was read as all channels; {hint})"
         return LatexError(message, self.source, at)
 
     def nonlinear(self, what: str, at: int) -> LatexError:
