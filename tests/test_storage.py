@@ -136,9 +136,10 @@ def test_what_a_file_cannot_hold_is_asked_for_and_restored(tmp_path):
 class Ripple(nn.Module):
     """A main network of one's own."""
 
-    def __init__(self):
+    def __init__(self, outputs):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(2, 3, dtype=torch.float64))
+        values = torch.linspace(-3.0, 4.0, 2 * outputs, dtype=torch.float64)
+        self.weight = nn.Parameter(values.reshape(2, outputs))
 
     def forward(self, x):
         return torch.sin(x @ self.weight)
@@ -148,8 +149,8 @@ def test_main_networks_of_ones_own_are_asked_for_and_restored(tmp_path):
     """The pattern of a hypernetwork is asked for by the name its basis calls it; the generated networks come back."""
     constraints = conditions()
     made = {
-        "encoder": cnf.bases.HypernetKernel(SPACE, constraints, Ripple(), cnf.kernels.Gaussian(0.7), codes=5),
-        "network": cnf.bases.Hypernet(SPACE, nn.Sequential(Ripple(), nn.Linear(3, 1).double()), 30, codes=12),
+        "encoder": cnf.bases.HypernetKernel(SPACE, constraints, Ripple(3), cnf.kernels.Gaussian(0.7), codes=5),
+        "network": cnf.bases.Hypernet(SPACE, Ripple(1), 30, codes=12),
     }
     for name, basis in made.items():
         field = cnf.ConstrainedField(basis, constraints, tolerance=1e-3)
@@ -159,7 +160,7 @@ def test_main_networks_of_ones_own_are_asked_for_and_restored(tmp_path):
         field.save(tmp_path / "field.pt")
         with pytest.raises(FileError, match=rf"networks=\{{'{name}': network\}}"):
             cnf.load(tmp_path / "field.pt")
-        loaded = cnf.load(tmp_path / "field.pt", networks={name: Ripple()})
+        loaded = cnf.load(tmp_path / "field.pt", networks={name: Ripple(3 if name == "encoder" else 1)})
         assert torch.equal(field(points(20, 2)), loaded(points(20, 2)))
 
 

@@ -31,7 +31,7 @@ from cnf.bases.encoders import MLP, SIREN, FourierFeatures, LearnablePolynomial
 from cnf.bases.kernels import DotProduct, Gaussian, Matern, TruncatedGaussian, Wendland
 from cnf.bases.layers import Sine
 from cnf.constraints import Constraint, Space
-from cnf.constraints.constraint import RightHandSide
+from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import CnfError, FileError
 from cnf.operators.latex import read_equation, read_operator
 from cnf.operators.operator import Operator
@@ -53,6 +53,9 @@ SOLVERS: dict[str, type[Solver]] = {
 PLAIN_LAYERS: dict[str, type[nn.Module]] = {
     layer.__name__: layer for layer in (nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.ELU, nn.Mish, nn.ReLU, nn.Identity)
 }
+
+SETTINGS = {"ELU": ("alpha",), "GELU": ("approximate",)}  # constructor arguments of plain layers that have any
+LARGEST = 2**24  # whole number a file may ask for (sizes, degrees)
 
 
 def described_solver(solver: Solver) -> dict:
@@ -96,7 +99,7 @@ def _described_module(module: nn.Module, role: str) -> dict:
     dtype = str(next((p.dtype for p in module.parameters()), torch.float64)).removeprefix("torch.")
     if kind is nn.Sequential:
         layers = [layer for layer in module._modules.values() if layer is not None]  # children() skips repeats
-        return {"part": "Sequential", "layers": [described(layer, role) for layer in layers]}
+        return {"part": "Sequential", "layers": [described(layer, f"{role}.{k}") for k, layer in enumerate(layers)]}
     if kind is nn.Linear:
         sizes = [module.in_features, module.out_features, module.bias is not None]
         return {"part": "Linear", "sizes": sizes, "dtype": dtype}
@@ -105,27 +108,32 @@ def _described_module(module: nn.Module, role: str) -> dict:
     if kind is Sine:
         return {"part": "Sine", "sizes": [module.omega]}
     if PLAIN_LAYERS.get(kind.__name__) is kind:
-        return {"part": kind.__name__, "sizes": []}
+        return {"part": kind.__name__, "sizes": [getattr(module, name) for name in SETTINGS.get(kind.__name__, ())]}
     return {"part": "given", "role": role, "type": kind.__name__}
 
 
 def _described_constraint(constraint: Constraint) -> dict:
     operator, side = constraint.operator, constraint.right_hand_side
+    if isinstance(side.source, nn.Module | nn.Parameter):
+        raise CnfError(
+            f"constraint {constraint.name!r}: learnable values given by equals= cannot be saved; name them "
+            "in the equation, "
+            "as in space.constraint('u = k', k=parameter)"
+        )
     data: dict[str, object] = {}
-    for name, value in operator.data:
+    for name, value in (*operator.data, *side.data.items()):
         data[name] = value.detach().cpu().clone() if isinstance(value, Tensor) else {"part": "given", "role": name}
-    known: object = None
-    if isinstance(side.source, tuple) and not side.data:
+    known: object = side.source if isinstance(side.source, float) else None
+    if isinstance(side.source, tuple):
         printer = CoefficientPrinter(side.frame, {})
         known = [printer.doprint(e) for e in side.source]
-    elif isinstance(side.source, float):
-        known = side.source
     return {
         "name": constraint.name,
         "space": described(Space(side.frame.coordinates, side.frame.channels, time=side.frame.time), "space"),
         "operator": operator.to_latex(),
         "data": data,
-        "learnable": [n for n, v in operator.data if isinstance(v, nn.Parameter)],
+        "learnable": [n for n, v in (*operator.data, *side.data.items()) if isinstance(v, nn.Parameter)],
+        "in_values": sorted(side.data),
         "points": constraint.points.detach().cpu(),
         "values": constraint.values.detach().cpu().clone(),
         "equals": known,
@@ -139,6 +147,7 @@ class Reader:
     given: dict[str, nn.Module]
     coefficients: dict[str, object]
     basis: Basis | None
+    parameters: dict[str, list[nn.Parameter]] = dataclasses.field(default_factory=dict)
 
     def built(self, description: object, role: str):
         if role == "basis" and self.basis is not None:
@@ -155,20 +164,24 @@ class Reader:
         if part == "Constraint":
             return self._constraint(description["arguments"])
         if part in PARTS:
-            return PARTS[part](**{k: self.built(v, k) for k, v in description["arguments"].items()})
+            arguments = description["arguments"]
+            if any(isinstance(v, int) and abs(v) > LARGEST for k, v in arguments.items() if k != "seed"):
+                raise FileError(f"the file asks for a {part} of a size beyond reason; it is not read")
+            return PARTS[part](**{k: self.built(v, k) for k, v in arguments.items()})
         return self._layer(description, role)
 
     def _layer(self, description: dict, role: str) -> nn.Module:
         part = description["part"]
         if part == "Sequential":
-            return nn.Sequential(*[self.built(layer, role) for layer in description["layers"]])
+            layers = enumerate(description["layers"])
+            return nn.Sequential(*[self.built(layer, f"{role}.{k}") for k, layer in layers])
         sizes = description["sizes"]
         if part == "Linear":
             dtype = {"float32": torch.float32, "float64": torch.float64}[description["dtype"]]
             return nn.Linear(int(sizes[0]), int(sizes[1]), bias=bool(sizes[2]), dtype=dtype)
         if part in ("Softplus", "Sine"):
             return {"Softplus": nn.Softplus, "Sine": Sine}[part](*sizes)
-        return PLAIN_LAYERS[part]()
+        return PLAIN_LAYERS[part](**dict(zip(SETTINGS.get(part, ()), sizes, strict=True)))
 
     def _given(self, role: str, kind: str):
         if role in self.given:
@@ -187,16 +200,34 @@ class Reader:
         space = self.built(saved["space"], "space")
         frame = space.frame
         data = {
-            name: nn.Parameter(value) if name in saved["learnable"] else self.built(value, name)
+            name: self._parameter(name, value) if name in saved["learnable"] else self.built(value, name)
             for name, value in saved["data"].items()
         }
-        operator = read_operator(saved["operator"], frame, data)
+        in_values = {name: data[name] for name in saved["in_values"]}
+        operator = read_operator(saved["operator"], frame, _mentioned(data, saved["operator"]))
         operator = Operator.of(operator.rows, frame, data)
-        equals, source = saved["equals"], saved["values"]
-        if isinstance(equals, list):
+        source: object = saved["values"]
+        if isinstance(saved["equals"], list):
             unknown = latex_name(frame.channels[0])
-            source = tuple(read_equation(f"{unknown} = {text}", frame, {})[1][0] for text in equals)  # type: ignore[index]
-        elif isinstance(equals, float):
-            source = equals
-        side = RightHandSide(source, frame)
-        return Constraint(saved["name"], operator, saved["points"], saved["values"], side)
+            sides = [
+                read_equation(f"{unknown} = {text}", frame, _mentioned(in_values, text)) for text in saved["equals"]
+            ]
+            source = tuple(side[0] for _, side, _ in sides if side is not None)
+        elif isinstance(saved["equals"], float):
+            source = saved["equals"]
+        side = RightHandSide(source, frame, in_values)  # type: ignore[arg-type]
+        return make_constraint(saved["name"], operator, saved["points"], side)
+
+    def _parameter(self, name: str, value: Tensor) -> nn.Parameter:
+        """One parameter for all constraints that share it."""
+        for known in self.parameters.get(name, []):
+            if torch.equal(known, value):
+                return known
+        made = nn.Parameter(value)
+        self.parameters.setdefault(name, []).append(made)
+        return made
+
+
+def _mentioned(data: dict, text: str) -> dict:
+    """The coefficients whose name occurs in a LaTeX text."""
+    return {name: value for name, value in data.items() if latex_name(name) in text}

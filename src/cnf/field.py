@@ -33,9 +33,10 @@ from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, assemble_matrices, assemble_targets, joint_columns
 from cnf.systems.certificate import Certificate
-from cnf.systems.fingerprint import fingerprint
+from cnf.systems.fingerprint import fingerprint, plain_attributes
 from cnf.systems.judgement import certify, judge
 from cnf.systems.layout import lay_out
+from cnf.systems.quadrature import quadrature_errors, resolve
 
 KIND, VERSION = "cnf field", 1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -95,6 +96,7 @@ class ConstrainedField(nn.Module):
         self.tolerance = tolerance if tolerance is not None else TOLERANCE.get(self.dtype, 1e-4)
         self.layout = lay_out(basis, self.constraints)
         self._check_size()
+        self.constraints = resolve(basis, self.constraints)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
         self._adopt_coefficients()
@@ -141,7 +143,7 @@ class ConstrainedField(nn.Module):
         for name in changes:
             if name not in names:
                 raise ConstraintError(
-                    f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(name, names)
+                    f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(str(name), names)
                 )
         before = self._key()
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
@@ -158,7 +160,11 @@ class ConstrainedField(nn.Module):
         than functions. Both fields share their parameters; `changes` replace solver, tolerance or on_violation.
         """
         kept = {"solver": self.solver, "tolerance": self.tolerance, "on_violation": self.on_violation}
-        return ConstrainedField(self.basis, constraints, base=self.base, **{**kept, **changes})  # type: ignore[arg-type]
+        given = [constraints] if isinstance(constraints, Constraint) else constraints
+        if isinstance(given, Sequence) and all(isinstance(c, Constraint) for c in given):
+            given = [c.to(self.dtype) for c in given]  # the shared basis keeps its precision
+        field = ConstrainedField(self.basis, given, base=self.base, **{**kept, **changes})  # type: ignore[arg-type]
+        return field.train(self.training)
 
     def _only_name(self) -> str:
         if len(self.constraints) > 1:
@@ -199,12 +205,23 @@ class ConstrainedField(nn.Module):
         parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
         blocks = tuple(Block(*triple) for triple in zip(self.layout, factored.matrices, targets, strict=True))
         seconds = factored.seconds + time.perf_counter() - started
-        certificate = certify(blocks, parts, factored.factors, constraints, self.basis, self.tolerance, seconds)
-        judge(certificate, self.on_violation)
-        weights = self._scattered(parts)
-        return Solution(
-            self.basis.space, self.basis, factored.evaluator, weights, self.base, certificate, constraints, blocks
+        certificate: Certificate = None  # type: ignore[assignment]  # measured below, on the solution itself
+        solution = Solution(
+            self.basis.space,
+            self.basis,
+            factored.evaluator,
+            self._scattered(parts),
+            self.base,
+            certificate,
+            constraints,
+            blocks,
         )
+        integrals = quadrature_errors(solution._applied, constraints)
+        certificate = certify(
+            blocks, parts, factored.factors, constraints, self.basis, self.tolerance, seconds, integrals
+        )
+        judge(certificate, self.on_violation)
+        return replace(solution, certificate=certificate)
 
     def _base_values(self, x: Tensor) -> Tensor:
         assert self.base is not None
@@ -252,6 +269,7 @@ class ConstrainedField(nn.Module):
             return False
         return all(
             (a.operator is b.operator or a.operator == b.operator)
+            and a.level == b.level
             and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
             for a, b in zip(basis.constraints, self.constraints, strict=True)
         )
@@ -272,7 +290,8 @@ class ConstrainedField(nn.Module):
             with torch.no_grad():
                 values = c.renewed().values
             tensors += [c.points, values, *(v for _, v in c.operator.data if isinstance(v, Tensor))]
-        return (tuple(m.training for m in self.modules()), fingerprint(tensors))
+        settings = tuple((m.training, plain_attributes(m)) for m in self.modules())
+        return (self.solver, self.tolerance, self.on_violation, settings, fingerprint(tensors))
 
     def _apply(self, fn, recurse: bool = True):
         """Constraints move along with the parameters, to another precision or device."""

@@ -29,15 +29,17 @@ def as_path(path: object) -> Path:
 def check_writable(path: object) -> Path:
     """The path, if a file can be created there; fails early instead of after hours of work."""
     target = as_path(path)
-    if target.is_dir():
-        raise FileError(f"cannot write {target}: it is a folder; give a file name")
     try:
+        if target.is_dir():
+            raise FileError(f"cannot write {target}: it is a folder; give a file name")
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".cnf-", dir=target.parent)
         os.close(handle)
         os.unlink(name)
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror or error}; choose another folder") from None
+        target.exists()  # a name that is too long fails here
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot write {target!r}: {reason}; choose another name or folder") from None
     return target
 
 
@@ -68,15 +70,23 @@ def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
 def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) -> dict:
     """Read what `write_archive` wrote, up to `largest` bytes; anything else is refused with one clear line."""
     source = as_path(path)
-    if not source.is_file():
+    try:
+        there = source.is_file()
+    except OSError as error:
+        raise FileError(f"cannot read {source}: {error.strerror or error}") from None
+    if not there:
         raise FileError(f"there is no file {source}")
     if not zipfile.is_zipfile(source):
         raise FileError(f"{source} is damaged or not a {kind}: it was cut short, or written by another program")
     try:
         with zipfile.ZipFile(source) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())
-        if unpacked > largest:
-            raise FileError(f"{source} holds {unpacked / 2**20:.0f} MB, far more than this {kind} can; it is not read")
+            if unpacked > largest:
+                raise FileError(
+                    f"{source} holds {unpacked / 2**20:.0f} MB, far more than this {kind} can; it is not read"
+                )
+            if archive.testzip() is not None:  # torch does not look at the checksums
+                raise FileError(f"{source} is damaged: its checksums do not fit")
         content = torch.load(source, map_location="cpu", weights_only=True)
     except FileError:
         raise

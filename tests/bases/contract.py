@@ -514,6 +514,7 @@ CASES = [
     Case("Independent-per-channel", _networks(True, 2), _stacked_values, channels="u v", dimensions=(1, 2)),
     Case("Hypernet", _main(), _hypernet_values),
     Case("Hypernet-own-network", _own_main, _hypernet_values, 3, dimensions=(1, 2)),
+    Case("Hypernet-shared-by-channels", _main(), _hypernet_values, channels="u v", dimensions=(1, 2)),
     Case("Hypernet-per-channel", _main(2), _hypernet_values, channels="u v", dimensions=(1, 2)),
     Case("HypernetKernel", _generated(lambda: None, _soft), _hypernet_kernel_values),
     Case(

@@ -171,7 +171,10 @@ def test_float32(case: Case):
     assert found.dtype == torch.float32
     assert all(p.dtype == torch.float32 for p in basis.parameters())
     rounding = torch.finfo(torch.float32).eps * max(solution.certificate.condition, 100)
-    assert solution.certificate.worst <= rounding
+    # Rounding is relative to the largest right-hand side, the certificate to the row's own or the median one.
+    scaled = [(b.targets.abs() / torch.linalg.vector_norm(b.matrix, dim=1)[:, None]).detach() for b in solution.blocks]
+    spread = max(float(s.max() / s[s > 0].median()) for s in scaled)
+    assert solution.certificate.worst <= rounding * spread
     assert (found - value.values).abs().max() <= 10 * rounding * value.values.abs().max()
 
 

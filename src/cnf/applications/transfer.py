@@ -101,7 +101,7 @@ def random_field(perturbation: float, seed: int = 0, side: int = 32) -> cnf.Cons
     assert basis.skew is not None
     with torch.no_grad():
         for parameter, scale in ((basis.log_bandwidth, SPREAD), (basis.skew, SPREAD / BANDWIDTH)):
-            parameter += scale * torch.randn(parameter.shape, dtype=parameter.dtype, generator=generator)
+            parameter.add_(scale * torch.randn(parameter.shape, dtype=parameter.dtype, generator=generator))
     return cnf.ConstrainedField(basis, given).eval()
 
 

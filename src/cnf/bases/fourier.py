@@ -41,6 +41,8 @@ class RandomFourier(Basis):
                 f"bandwidth of shape {tuple(width.shape)} given; expected a number or {self.dimension}, one "
                 "per coordinate"
             )
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+            raise BasisError(f"the seed is a whole number from 0 to 2^63 - 1; got {seed!r}")
         generator = torch.Generator().manual_seed(seed)
         self.seed = seed
         self.register_buffer("directions", torch.randn(size, self.dimension, dtype=torch.float64, generator=generator))

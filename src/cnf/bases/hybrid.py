@@ -7,7 +7,7 @@ depends on the points and the radius alone, not on what an encoder learns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -38,6 +38,13 @@ class Hybrid(Basis):
         self.inner, self.window = inner, window
         known = [s for s in (inner.smoothness, window.smoothness) if s is not None]
         self.smoothness = min(known) if known else None
+        if inner.properties is not None:  # these two are the inner basis' own
+            own = inner.properties
+            self.properties = replace(
+                self.properties,
+                parameters_independent=own.parameters_independent,
+                repeated_anchors=own.repeated_anchors,
+            )
 
     @property
     def anchors(self) -> Tensor:

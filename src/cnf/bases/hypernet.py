@@ -22,12 +22,14 @@ from cnf.bases.chain import highest
 from cnf.bases.hypernetwork import (
     MEMORY,
     Hypernetwork,
+    check_features,
     check_generated,
     encode_own,
     generated,
     last_linear,
     over_functions,
     pattern_of,
+    reversible,
     width_of,
 )
 from cnf.bases.kernels import Gaussian, KernelProfile
@@ -48,17 +50,23 @@ class Hypernet(Basis):
     def __init__(
         self, space: Space, network: nn.Module, size: int, codes: int = 16, seed: int = 0, memory: int = MEMORY
     ):
-        check_generated(network, size, "Hypernet", "network")
+        check_generated(network, size, codes, "Hypernet", "network")
         super().__init__(space, size)
         self.network = pattern_of(network)
+        like = next(network.parameters())
+        self.outputs = check_features(self.network, like.new_zeros(1, self.dimension), "Hypernet", "network")
+        if self.outputs not in (1, len(space.channels)):
+            raise BasisError(
+                f"the network of a Hypernet has {self.outputs} outputs; expected 1, shared by all channels, or one for "
+                f"each of the channels {', '.join(space.channels)}"
+            )
         self.hypernetwork = Hypernetwork(network, size, codes, seed)
         self.codes, self.seed, self.memory = codes, seed, memory
         self.smoothness = smoothness(network)
-        self._trial()
 
     @property
     def shared(self) -> bool:
-        return len(self.space.channels) == 1 or self._trial().dim() == 2
+        return self.outputs == 1
 
     def snapshot(self) -> Evaluator:
         return GeneratedFunctions(self.network, self.hypernetwork(), self.memory)
@@ -67,10 +75,9 @@ class Hypernet(Basis):
         return self.snapshot().rows(x, requests)
 
     def forward(self, x: Tensor) -> Tensor:
-        zero = (0,) * self.dimension
-        values = generated(self.network, self.hypernetwork(), x, [zero])[zero]  # (N, P, C)
-        assert values is not None
-        return values[..., 0].T if values.shape[-1] == 1 else values.transpose(0, 1)
+        channels = range(self.outputs)
+        values = self.rows(x, [values_request(self.dimension, x, c) for c in channels])  # (P, C, N)
+        return values[:, 0] if self.shared else values.transpose(1, 2)
 
     def config(self) -> dict:
         return {"space": self.space, "network": self.network, "size": self.size, "codes": self.codes, "seed": self.seed}
@@ -116,10 +123,11 @@ class HypernetKernel(Basis):
         memory: int = MEMORY,
     ):
         points = anchor_points(space, anchors, distinct=False)
-        check_generated(encoder, points.shape[0], "HypernetKernel", "encoder")
+        check_generated(encoder, points.shape[0], codes, "HypernetKernel", "encoder")
         super().__init__(space, points.shape[0])
         self.register_buffer("anchors", points)
         self.encoder = pattern_of(encoder).to(points.dtype)
+        check_features(self.encoder, points, "HypernetKernel", "encoder")
         self.hypernetwork = Hypernetwork(self.encoder, points.shape[0], codes, seed)
         self.codes, self.seed, self.memory = codes, seed, memory
         self.kernel = kernel if kernel is not None else Gaussian(self._typical_distance())
@@ -129,7 +137,7 @@ class HypernetKernel(Basis):
         self.smoothness = min(known) if known else None
 
     def _typical_distance(self) -> float:
-        """Median distance of an encoded anchor to the others, over a few functions."""
+        """Somewhat less than the median distance of an encoded anchor to the others, over a few functions."""
         with torch.no_grad():
             chosen = torch.arange(0, self.size, max(1, self.size // 16))
             own = {name: p[chosen] for name, p in self.hypernetwork().items()}
@@ -138,8 +146,9 @@ class HypernetKernel(Basis):
             centres = encode_own(self.encoder, own, self.anchors[chosen])  # (n, F)
             assert features is not None
             distances = (features - centres[:, None]).square().sum(dim=-1).sqrt().reshape(-1)
-            positive = distances[distances > 0]
-        return float(positive.median()) if positive.numel() else 1.0
+            positive = distances[distances > 1e-9 * centres.abs().max()]  # the rest is rounding: the same anchor
+        # At the median itself systems with several conditions per anchor start with condition numbers up to 1e9.
+        return 0.7 * float(positive.median()) if positive.numel() else 1.0
 
     @property
     def shared(self) -> bool:
@@ -203,7 +212,8 @@ class GeneratedKernel:
         """The same for first derivatives only, when the encoder ends in a linear layer W.
 
         With a the last hidden layer, s = |W (a(x) - a(anchor))|^2 and s_k = 2 a_k . W^T W (a(x) - a(anchor)): two
-        products with W in all, where pushing every derivative through it would take one each.
+        products with W in all, where pushing every derivative through it would take one each. Where the hidden layers
+        allow it, W^T W (a(x) - a(anchor)) is pulled back through them once for all coordinates.
         """
         last = last_linear(self.encoder)
         assert last is not None
@@ -211,11 +221,19 @@ class GeneratedKernel:
         weight = own[f"{name}.weight"]  # (n, F, H)
         prefix = f"{name.rpartition('.')[0]}."
         inner = {n.removeprefix(prefix): t for n, t in _parameters(own).items() if not n.startswith(f"{name}.")}
-        hidden = generated(body, inner, x, indices)  # (n, P, H)
+        backwards = reversible(body, inner, x) if len(indices) > 1 else None
+        hidden = generated(body, inner, x, indices) if backwards is None else {indices[0]: backwards[0]}  # (n, P, H)
         moved = hidden[indices[0]] - encode_own(body, inner, own["anchors"])[:, None]  # type: ignore[operator]
-        features = self.kernel.scaled(moved @ weight.mT)
-        back = self.kernel.scaled(features) @ weight  # (n, P, H)
-        argument: Bundle = {indices[0]: features.square().sum(dim=-1)}
+        features = moved @ weight.mT
+        inverse = self.kernel.scaled(torch.ones_like(weight[0, :, 0])).square()  # (F,), 1 / length^2
+        scaled = features * inverse
+        argument: Bundle = {indices[0]: (features * scaled).sum(dim=-1)}
+        if len(indices) == 1:
+            return argument
+        back = scaled @ weight  # (n, P, H)
+        if backwards is not None:
+            slopes = backwards[1](back)  # (n, P, D)
+            return argument | {index: 2 * slopes[..., index.index(1)] for index in indices[1:]}
         for index in indices[1:]:
             slope = hidden[index]
             argument[index] = None if slope is None else 2 * (slope * back).sum(dim=-1)

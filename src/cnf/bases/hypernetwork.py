@@ -16,7 +16,7 @@ from torch.func import functional_call, vmap
 from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.encoders import MLP, SIREN
-from cnf.bases.layers import encode
+from cnf.bases.layers import Sine, encode, push
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle, MultiIndex
@@ -28,21 +28,20 @@ class Hypernetwork(nn.Module):
     """One-hot codes (N) -> parameters of a network: a learnable code per function, then a linear generator.
 
     The generator's directions start as independent initialisations of the main network, and codes as standard normal,
-    so that generated parameters have the spread the network's own initialisation would give them.
+    so that generated parameters have the spread the network's own initialisation would give them. Parameters that are
+    constant in the given network (the scale of a normalisation) start with that constant.
     """
 
     def __init__(self, network: nn.Module, count: int, codes: int = 16, seed: int = 0):
         super().__init__()
         self.shapes = {name: tuple(p.shape) for name, p in network.named_parameters()}
-        if not self.shapes:
-            raise BasisError("a hypernetwork needs a main network with parameters to generate")
         dtype = next(network.parameters()).dtype
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.codes = nn.Parameter(torch.randn(count, codes, dtype=dtype))  # (N, H)
             drafts = [_flat(_initialised(network)) for _ in range(codes)]
         self.generator = nn.Parameter(torch.stack(drafts) / codes**0.5)  # (H, parameters)
-        self.offset = nn.Parameter(torch.zeros_like(self.generator[0]))
+        self.offset = nn.Parameter(_constants(network))
 
     def forward(self) -> dict[str, Tensor]:
         """Parameters of all functions, each (N, *shape)."""
@@ -64,6 +63,12 @@ def _initialised(network: nn.Module) -> nn.Module:
 
 def _flat(network: nn.Module) -> Tensor:
     return torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+
+
+def _constants(network: nn.Module) -> Tensor:
+    """What `_initialised` has no spread for: the value itself; zero for all others."""
+    parts = [p.detach().reshape(-1) for p in network.parameters()]
+    return torch.cat([p if bool((p == p[0]).all()) else torch.zeros_like(p) for p in parts])
 
 
 class _Carrier(nn.Module):
@@ -108,9 +113,9 @@ def over_functions(
     """
     count, functions = x.shape[0], next(iter(tables.values())).shape[0]
     per_group = max(1, memory // max(1, numbers * count))
-    per_part = count if numbers * count <= memory else max(1, memory // numbers)
+    per_part = max(1, count if numbers * count <= memory else memory // numbers)
     groups = [slice(k, k + per_group) for k in range(0, functions, per_group)]
-    parts = [slice(k, k + per_part) for k in range(0, count, per_part)]
+    parts = [slice(k, k + per_part) for k in range(0, max(1, count), per_part)]  # no points: one empty part
     if len(groups) == len(parts) == 1:
         return piece(x, tables, requests)
     again = torch.is_grad_enabled()
@@ -136,17 +141,72 @@ def pattern_of(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network).requires_grad_(False)
 
 
-def check_generated(network: object, size: object, basis: str, what: str) -> None:
+def check_generated(network: object, size: object, codes: object, basis: str, what: str) -> None:
     if not isinstance(network, nn.Module):
         raise BasisError(f"the {what} of {basis} must be a torch module; got a {type(network).__name__}")
+    if not list(network.parameters()):
+        raise BasisError(f"the {what} of {basis} has no parameters that could be generated; its layers must have some")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise BasisError(f"{basis} needs at least one basis function; got {size!r}")
+    if not isinstance(codes, int) or isinstance(codes, bool) or codes < 1:
+        raise BasisError(f"codes is the length of every function's code, at least 1; got {codes!r}")
+
+
+def check_features(network: nn.Module, points: Tensor, basis: str, what: str) -> int:
+    """How many numbers the network gives per point; refused unless it is one row of them."""
+    with torch.no_grad():
+        try:
+            features = network(points[:1])
+        except RuntimeError as error:
+            raise BasisError(
+                f"the {what} of {basis} cannot take points of {points.shape[1]} coordinates ({error})"
+            ) from error
+    if not isinstance(features, Tensor) or features.dim() != 2 or features.shape[0] != 1:
+        found = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise BasisError(f"the {what} of {basis} returned {found} for one point; expected (1, outputs)")
+    return features.shape[1]
 
 
 def encode_own(network: nn.Module, parameters: dict[str, Tensor], points: Tensor) -> Tensor:
     """Every generated network at its own point: (N, D) -> (N, F)."""
     buffers = dict(network.named_buffers())
     return vmap(lambda own, x: functional_call(network, {**own, **buffers}, (x[None],))[0])(parameters, points)
+
+
+ENTRYWISE = (nn.Tanh, nn.Sigmoid, nn.Softplus, nn.SiLU, Sine)
+Pull = Callable[[Tensor], Tensor]
+
+
+def reversible(network: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Pull] | None:
+    """Values (N, P, H) of all generated networks, and the map g (N, P, H) -> g . d values / d x (N, P, D).
+
+    Reverse mode, written out so that autograd can go through it; None if the network is not a plain sequence of linear
+    layers and activations.
+    """
+    if type(network) is not nn.Sequential or network._forward_hooks or network._forward_pre_hooks:
+        return None
+    value, factors = x, []
+    for name, layer in network._modules.items():
+        if layer is None or layer._forward_hooks or layer._forward_pre_hooks:
+            return None
+        if type(layer) is nn.Linear and f"{name}.weight" in parameters:
+            weight, bias = parameters[f"{name}.weight"], parameters.get(f"{name}.bias")
+            value = value @ weight.mT if bias is None else value @ weight.mT + bias[:, None]
+            factors.append((weight, True))
+        elif type(layer) in ENTRYWISE and factors:
+            bundle = push(layer, {(0,): value, (1,): value.new_ones(1, 1, 1)})
+            assert bundle[0,] is not None and bundle[1,] is not None
+            value = bundle[0,]
+            factors.append((bundle[1,], False))
+        else:
+            return None
+
+    def pull(g: Tensor) -> Tensor:
+        for factor, linear in reversed(factors):
+            g = g @ factor if linear else g * factor
+        return g
+
+    return (value, pull) if factors else None
 
 
 def last_linear(network: nn.Module) -> tuple[nn.Module, str] | None:
@@ -156,4 +216,7 @@ def last_linear(network: nn.Module) -> tuple[nn.Module, str] | None:
         layers, prefix = network.layers, "layers."  # type: ignore[assignment]
     if type(layers) is not nn.Sequential or len(layers) < 2 or type(layers[-1]) is not nn.Linear:
         return None
+    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in (network, layers, layers[-1]))
+    if hooked or any(layer is layers[-1] for layer in layers[:-1].modules()):
+        return None  # the last layer is not all that happens after the others, or is used among them too
     return layers[:-1], f"{prefix}{len(layers) - 1}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-from math import perm
+from math import comb, perm
 
 import torch
 from torch import Tensor
@@ -15,6 +14,8 @@ from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import MultiIndex
+
+LARGEST = 100_000  # functions
 
 
 class Polynomial(Basis):
@@ -39,7 +40,11 @@ class Polynomial(Basis):
             raise BasisError(f"the degree is a whole number of at least 0; got {degree!r}")
         check_space(space)
         dimension = len(space.coordinates)
-        exponents = [e for e in product(range(degree + 1), repeat=dimension) if sum(e) <= degree]
+        if comb(dimension + degree, dimension) > LARGEST:
+            raise BasisError(f"all monomials of {dimension} coordinates up to degree {degree} are more than {LARGEST}")
+        exponents: list[tuple[int, ...]] = [()]
+        for _ in range(dimension):
+            exponents = [(*e, n) for e in exponents for n in range(degree + 1 - sum(e))]
         exponents.sort(key=lambda e: (sum(e), e))
         super().__init__(space, len(exponents))
         self.degree, self.exponents = degree, exponents

@@ -43,9 +43,10 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
 
     Lengths follow the spacing of the points; `reach` multiplies them (smaller for data that vary from point to point).
     """
-    if not reach > 0:
+    if not isinstance(reach, int | float) or not reach > 0:
         raise BasisError(f"reach is a positive number; got {reach!r}")
-    given = [constraints] if isinstance(constraints, Constraint) else list(constraints)
+    given = [constraints] if isinstance(constraints, Constraint) else constraints
+    given = list(given) if isinstance(given, Sequence) else []
     if not given or not all(isinstance(c, Constraint) for c in given):
         raise BasisError("recommend takes the list of constraints the field must meet")
     frame = given[0].operator._needs_frame()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cnf.cli.studies import study
 from cnf.errors import CnfError
 from cnf.files import check_writable
 
@@ -19,11 +20,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(study, name="study")
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Decides every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Decides every random choice.")]
 
 
 def _console() -> Console:
@@ -36,6 +38,8 @@ def _say(text: str = "") -> None:
 
 def _folder(out: Path) -> Path:
     """The folder, if files can be written there; asked before the work, not after."""
+    if not out.name:
+        raise CnfError("--out is empty; give the name of a folder")
     if out.exists() and not out.is_dir():
         raise CnfError(f"--out {out} is a file; give a folder")
     check_writable(out / "report.txt")

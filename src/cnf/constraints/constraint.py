@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 import torch
@@ -53,6 +53,7 @@ class Constraint:
     points: Tensor
     values: Tensor
     right_hand_side: RightHandSide
+    level: int = 0  # refinement of the quadrature of its integrals
 
     @property
     def rows(self) -> int:
@@ -61,13 +62,17 @@ class Constraint:
 
     def expanded(self) -> list[Probe]:
         """Where the field is looked at; evaluated anew, so that learnable coefficients keep their gradients."""
-        return expand(self.operator, self.points)
+        return expand(self.operator, self.points, self.level)
+
+    def refined(self, level: int) -> Constraint:
+        """The same conditions with their integrals worked out at another level of refinement."""
+        return self if level == self.level else replace(self, level=level)
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Constraint:
         if self.points.dtype == dtype and (device is None or self.points.device == device):
             return self
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
-        return Constraint(self.name, self.operator, points, values, self.right_hand_side)
+        return replace(self, points=points, values=values)
 
     def renewed(self) -> Constraint:
         """The constraint with its values evaluated anew if anything learnable is in them, as training moves it."""
@@ -77,12 +82,12 @@ class Constraint:
         if not (networks or self.values.requires_grad or any(getattr(p, "requires_grad", False) for p in parts)):
             return self
         values = side.at(self.points, self.values.shape[1], self.name)
-        return Constraint(self.name, self.operator, self.points, values, side)
+        return replace(self, values=values)
 
     def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
         side = RightHandSide(_as_source(values, self.name), self.right_hand_side.frame)
-        return make_constraint(self.name, self.operator, self.points, side)
+        return make_constraint(self.name, self.operator, self.points, side).refined(self.level)
 
     def at(self, points: Tensor, name: str | None = None) -> Constraint:
         """The same equation at other points; needs a right-hand side that is known everywhere."""
@@ -91,7 +96,8 @@ class Constraint:
                 f"constraint {self.name!r} has its values only at its own points; give `equals` as a number, "
                 "a callable or the right-hand side of the equation to use it elsewhere"
             )
-        return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
+        found = make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
+        return found.refined(self.level)
 
     def __repr__(self) -> str:
         return f"Constraint({self.name!r}: {self.operator.to_latex()} at {self.points.shape[0]} points)"
@@ -120,7 +126,7 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
                         "some points "
                         "(a division by zero?); move those points or change the coefficient"
                     )
-    return Constraint(name, operator, x, values, side)
+    return Constraint(name, operator, x, values.clone(), side)
 
 
 def as_points(points: object, width: int, name: str) -> Tensor:
@@ -153,7 +159,7 @@ def as_points(points: object, width: int, name: str) -> Tensor:
         raise ConstraintError(
             f"constraint {name!r}: {rows} of {x.shape[0]} points are NaN or infinite; remove or repair them"
         )
-    return x.detach()
+    return x.detach().clone()  # the caller may change theirs
 
 
 def shaped(values: Tensor, count: int, rows: int, name: str) -> Tensor:
@@ -185,7 +191,10 @@ def _as_source(values: object, name: str) -> Values:
     if isinstance(values, Tensor) or callable(values):
         return values
     if isinstance(values, int | float) and not isinstance(values, bool):
-        return float(values)
+        try:
+            return float(values)
+        except OverflowError:
+            raise ConstraintError(f"constraint {name!r}: the value is too large for a floating-point number") from None
     return _as_tensor(values, name)
 
 

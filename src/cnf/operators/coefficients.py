@@ -12,6 +12,7 @@ Evaluation walks the expression tree; no code is generated from strings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -96,7 +97,7 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
             f"the coefficient {name!r} is a {type(value).__name__}; expected a number, a tensor, a callable "
             "or a SymPy expression"
         ) from None
-    if not torch.isfinite(torch.tensor(number)):
+    if not math.isfinite(number):
         raise OperatorError(f"the coefficient {name!r} is {number}; expected a finite number")
     return sp.Integer(value) if isinstance(value, int) else sp.Float(number), None
 
@@ -188,7 +189,7 @@ class _Walk:
         columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
         points = torch.stack(columns, dim=-1)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
-        result = derivative(lambda x: _column(called(function, x), node.data, x), flat, node.orders)
+        result = derivative(lambda x: _column(_answer(function, x, node.data), node.data, x), flat, node.orders)
         return result.reshape(points.shape[:-1]).to(self.like)
 
     def _row(self, node: RowFunction) -> Tensor:
@@ -218,6 +219,21 @@ def _fold(operation: Callable[[Tensor, Tensor], Tensor], parts: list[Tensor]) ->
     for part in parts[1:]:
         total = operation(total, part)
     return total
+
+
+def _answer(function: Callable[[Tensor], Tensor], x: Tensor, name: str) -> Tensor:
+    """What a callable coefficient says at the points, as a tensor."""
+    try:
+        found = called(function, x)
+    except TypeError as error:
+        raise OperatorError(f"the callable {name!r} cannot be called with points (P, D): {error}") from None
+    if isinstance(found, int | float):
+        return torch.full_like(x[:, 0], float(found))
+    if not isinstance(found, Tensor):
+        raise OperatorError(
+            f"the callable {name!r} returned a {type(found).__name__}; expected a tensor with one value per point"
+        )
+    return found
 
 
 def _column(result: Tensor, name: str, points: Tensor) -> Tensor:

@@ -15,14 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.errors import OperatorError
 from cnf.operators.coefficients import evaluate
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import symbol
 from cnf.operators.operator import Operator, Term
 from cnf.operators.place import Place
 
-NODES = {1: 64, 2: 56}  # Gauss-Legendre nodes per integration variable, by number of variables (40 lose digits)
-NODES_MANY = 32
+NODES = {1: 64, 2: 56, 3: 32}  # Gauss-Legendre nodes per integration variable, by number of variables
+MOST_NODES = 2**20  # of a whole rule, at the finest level
+FINEST = 5  # levels of refinement; each doubles the nodes per variable
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Probe:
     requests: tuple[Request, ...]
 
 
-def expand(operator: Operator, points: Tensor) -> list[Probe]:
-    """Every place the operator looks at, from the points (P, D)."""
+def expand(operator: Operator, points: Tensor, level: int = 0) -> list[Probe]:
+    """Every place the operator looks at, from the points (P, D); `level` doubles the quadrature nodes so many times."""
     frame = operator._needs_frame()
     by_place: dict[Place, list[tuple[int, Term]]] = {}
     for r, row in enumerate(operator.rows):
@@ -55,7 +57,7 @@ def expand(operator: Operator, points: Tensor) -> list[Probe]:
             by_place.setdefault(term.place, []).append((r, term))
     probes = []
     for place, terms in by_place.items():
-        values, weights = _nodes(place, operator, points)
+        values, weights = _nodes(place, operator, points, level)
         nodes = 1 if weights is None else weights.shape[1]
         target = points if place.is_here else _moved(place, operator, points, values, nodes)
         gathered: dict[tuple[int, int], dict[MultiIndex, Tensor]] = {}
@@ -74,13 +76,31 @@ def expand(operator: Operator, points: Tensor) -> list[Probe]:
     return probes
 
 
-def _nodes(place: Place, operator: Operator, points: Tensor) -> tuple[dict, Tensor | None]:
+def quadrature_nodes(variables: int, level: int) -> int:
+    """Nodes per variable at a level of refinement, within what a rule may have in all."""
+    most = int(MOST_NODES ** (1 / variables))
+    if most < 8:
+        raise OperatorError(f"{variables} nested integrals are more than can be worked out; at most 6")
+    return min(NODES.get(variables, 16) * 2**level, most)
+
+
+def has_integrals(operator: Operator) -> bool:
+    return any(term.place.integrals for row in operator.rows for term in row)
+
+
+def has_finer_rule(operator: Operator, level: int) -> bool:
+    """True if the operator has integrals and a finer rule than that of `level` exists for them."""
+    counts = {len(term.place.integrals) for row in operator.rows for term in row} - {0}
+    return level < FINEST and any(quadrature_nodes(n, level + 1) > quadrature_nodes(n, level) for n in counts)
+
+
+def _nodes(place: Place, operator: Operator, points: Tensor, level: int) -> tuple[dict, Tensor | None]:
     """Values of coordinates and integration variables (broadcasting as (P, Q)), and the quadrature weights (P, Q)."""
     frame = operator._needs_frame()
     values = {symbol(name): points[:, k : k + 1] for k, name in enumerate(frame.coordinates)}
     if not place.integrals:
         return values, None
-    count = NODES.get(len(place.integrals), NODES_MANY)
+    count = quadrature_nodes(len(place.integrals), level)
     unit, unit_weights = (torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in _gauss(count))
     grids = torch.meshgrid(*[torch.arange(count, device=points.device)] * len(place.integrals), indexing="ij")
     weights = points.new_ones(points.shape[0], count ** len(place.integrals))

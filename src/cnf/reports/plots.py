@@ -236,8 +236,25 @@ def plot_learning(history: History, path: object, title: str, loss: str, least: 
             left.legend(loc="upper right")
         left.set_ylabel(loss)
         left.set_title(title)
-        right.semilogy(history.step, np.maximum(history.residual, 1e-17), color=RED, marker="o", markersize=3.5)
-        right.set_ylim(1e-17, max(1e-9, 10 * max(history.residual)))
+        residual = np.asarray(history.residual)
+        zero = residual == 0  # a logarithmic axis has no place for them: hollow marks on its lower end
+        right.semilogy(history.step, np.maximum(residual, 1e-17), color=RED, linewidth=1.2, zorder=1)
+        right.scatter(np.asarray(history.step)[~zero], residual[~zero], color=RED, s=14, zorder=2)
+        if zero.any():
+            right.scatter(
+                np.asarray(history.step)[zero],
+                np.full(zero.sum(), 1e-17),
+                **{
+                    "facecolor": "white",
+                    "edgecolor": RED,
+                    "s": 22,
+                    "zorder": 3,
+                    "clip_on": False,
+                    "label": "exactly zero",
+                },
+            )
+            right.legend(loc="upper right")
+        right.set_ylim(1e-17, max(1e-12, 10 * residual.max()))
         right.set_ylabel("worst relative residual")
         right.set_title("conditions, at every step")
         for panel in (left, right):

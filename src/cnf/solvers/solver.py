@@ -85,5 +85,6 @@ class Solver(ABC):
 
 def power_of_two_scales(sizes: Tensor) -> Tensor:
     """1 / size rounded to a power of two, so that scaling rounds nothing; 1 where the size is zero."""
+    sizes = torch.where(torch.isfinite(sizes), sizes, torch.finfo(sizes.dtype).max)
     exponents = torch.where(sizes > 0, -torch.log2(torch.where(sizes > 0, sizes, 1.0)).round(), torch.zeros_like(sizes))
     return torch.exp2(exponents.clamp(-1000, 1000))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Residual(float):
     """The worst |L f - g| of a constraint, itself a number; `.relative` is the same relative to the data.
 
-    Relative: every row is divided by the norm of its row of A first, and the result by the largest right-hand side
-    so divided. This does not change when a condition or the field is rescaled.
+    Relative: the residual of a row over its own right-hand side, or, where that is smaller, over the median of all
+    right-hand sides, every row divided by the norm of its row of A first. This does not change when a condition or the
+    field is rescaled, and one huge right-hand side does not hide the others.
     """
 
     absolute: float
@@ -27,6 +28,9 @@ class Residual(float):
         found = super().__new__(cls, absolute)
         found.absolute, found.relative = absolute, relative
         return found
+
+    def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.absolute, self.relative
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.absolute, self.relative))
@@ -53,6 +57,7 @@ class Certificate:
     factors: tuple[Factor, ...]
     served: tuple[int, ...]  # right-hand sides solved with each factor
     explain: Callable[[], tuple[Conflict, ...]]
+    quadrature: Mapping[str, float] = field(default_factory=dict)  # worst error of the integrals in each constraint
 
     @property
     def worst(self) -> float:
@@ -97,13 +102,23 @@ class Certificate:
         """Why the tolerance is missed, or what to be careful about if it is met; empty if there is nothing to say."""
         if self.exact:
             return self.caution
+        unresolved = [n for n, off in self.quadrature.items() if off > 0.5 * self.residuals[n].absolute]
+        if any(self.residuals[n].relative > self.tolerance for n in unresolved):
+            return (
+                f"the integral in {', '.join(map(repr, unresolved))} is not resolved: field or coefficient "
+                "varies faster than "
+                "the finest quadrature rule can follow. Use a smoother basis (a larger bandwidth), split the "
+                "integral at "
+                "kinks, and check that it exists"
+            )
         if self.conflicts:
             return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
         if self.condition > 1e12:
             return (
                 f"the system is ill conditioned (condition {self.condition:.0e}, weights of norm "
                 f"{self.weight_norm:.0e}): "
-                "use a smaller bandwidth, a wide basis such as RandomFourier with more functions than "
+                "conditions nearly contradict each other, or the basis is too smooth for them. Use a smaller "
+                "bandwidth, a wide basis such as RandomFourier with more functions than "
                 "conditions, or Hermite"
             )
         return "the tolerance may be smaller than rounding allows for this system; compare it with the condition number"

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cnf.errors import CnfError
+
 Apply = Callable[[Tensor], Tensor]
 STEPS = 24
 TOLERANCE = 1e-4
@@ -91,13 +93,26 @@ class SingularValue(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, matrix: Tensor, value: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        ctx.save_for_backward(left, right)
+        ctx.save_for_backward(matrix, left, right)
         return value.clone()
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        left, right = ctx.saved_tensors
-        return grad * torch.outer(left, right), None, None, None
+        matrix, left, right = ctx.saved_tensors
+        found = grad * torch.outer(left, right)
+        return _Once.apply(found, matrix) if torch.is_grad_enabled() else found, None, None, None
+
+
+class _Once(torch.autograd.Function):
+    """Refuses a second derivative, which would miss how the singular vectors move."""
+
+    @staticmethod
+    def forward(ctx, value: Tensor, matrix: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        raise CnfError("the condition number can be differentiated only once; use it without create_graph")
 
 
 def condition_number(matrix: Tensor, factor=None) -> Tensor:

@@ -11,9 +11,8 @@ from cnf.constraints import Constraint
 from cnf.systems.assembly import Block
 
 DEPENDENT = 1e-15  # singular values below this fraction of the largest mark dependent rows
-CONTRADICTION = 1e-3  # of the data that no weights can reach; less may be what ill conditioning leaves behind,
-CLEAR_CONTRADICTION = 1e-8  # unless a gap in the singular values shows that the rows are dependent exactly
-GAP = 1e3
+CONTRADICTION = 1e-8  # of the data that no weights can reach
+GAP = 1e3  # between singular values: rows are dependent exactly, not just nearly (a basis that is too smooth)
 INVOLVED = 1e-3  # rows with at least this share of the worst inconsistency are named
 LARGEST = 6000  # conditions up to which the search is made
 
@@ -28,6 +27,9 @@ class Conflict(tuple):
         found = super().__new__(cls, tuple(names))
         found.reason, found.points = reason, points
         return found
+
+    def __getnewargs__(self) -> tuple:
+        return tuple(self), self.reason, self.points
 
     def __str__(self) -> str:
         return self.reason
@@ -53,11 +55,7 @@ def _conflicts(
     scale = torch.where(norms > 0, norms, 1.0)
     rows, sides = matrix / scale[:, None], target / scale
     size = float(sides.abs().max()) or 1.0
-    empty = (norms <= 1e-14 * float(norms.max())) & (sides.abs() > 0)
-    if bool(empty.any()):
-        who = torch.nonzero(empty)[:, 0].tolist()
-        return [_described(who, owners, constraints, "cannot be met: every basis function vanishes under its operator")]
-    twins = _contradicting_twins(rows, sides, size)
+    twins = _contradicting_twins(rows, sides)
     if twins:
         together: dict[tuple[int, ...], list[int]] = {}
         for pair in twins:
@@ -66,12 +64,16 @@ def _conflicts(
             _described(who, owners, constraints, "ask for different values of the same thing")
             for who in together.values()
         ]
+    empty = (norms <= 1e-14 * float(norms.max())) & (sides.abs() > 0)
+    if bool(empty.any()):
+        who = torch.nonzero(empty)[:, 0].tolist()
+        return [_described(who, owners, constraints, "cannot be met: every basis function vanishes under its operator")]
     u, s, _ = torch.linalg.svd(rows, full_matrices=False)
     reached = u[:, s > DEPENDENT * s[0]]
     missed = sides - reached @ (reached.T @ sides)
     kept = reached.shape[1]
     gap = kept == s.numel() or float(s[kept - 1]) > GAP * float(s[kept])
-    if float(missed.abs().max()) <= (CLEAR_CONTRADICTION if gap else CONTRADICTION) * size:
+    if not gap or float(missed.abs().max()) <= CONTRADICTION * size:
         return []
     who = torch.nonzero(missed.abs() >= INVOLVED * missed.abs().max())[:, 0].tolist()
     names = {constraints[owners[w][0]].name for w in who}
@@ -79,12 +81,13 @@ def _conflicts(
     return [_described(who, owners, constraints, reason + " (their rows are dependent, their values are not)")]
 
 
-def _contradicting_twins(rows: Tensor, sides: Tensor, size: float) -> list[list[int]]:
+def _contradicting_twins(rows: Tensor, sides: Tensor) -> list[list[int]]:
     """Pairs of equal rows with different values."""
     probe = torch.randn(rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(rows)
     order = torch.argsort(rows @ probe)
     close = torch.linalg.vector_norm(rows[order[1:]] - rows[order[:-1]], dim=1) < 1e-12
-    apart = (sides[order[1:]] - sides[order[:-1]]).abs() > 1e-10 * size
+    largest = torch.maximum(sides[order[1:]].abs(), sides[order[:-1]].abs())
+    apart = (sides[order[1:]] - sides[order[:-1]]).abs() > 1e-10 * largest
     return [[int(order[k]), int(order[k + 1])] for k in torch.nonzero(close & apart)[:, 0].tolist()]
 
 

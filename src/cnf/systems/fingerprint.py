@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -16,6 +16,12 @@ WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 def fingerprint(tensors: Sequence[Tensor]) -> tuple:
     """One entry per tensor: shape, dtype, device and a checksum of the bits."""
     return tuple((tuple(t.shape), t.dtype, str(t.device), _checksum(t.detach())) for t in tensors)
+
+
+def plain_attributes(module: nn.Module) -> tuple:
+    """Numbers and strings that a module keeps as ordinary attributes (a frequency, say)."""
+    kept = ((name, value) for name, value in vars(module).items() if isinstance(value, bool | int | float | str))
+    return tuple(pair for pair in kept if pair[0] not in ("training", "_is_full_backward_hook"))
 
 
 def _checksum(tensor: Tensor) -> int:

@@ -19,6 +19,8 @@ from cnf.systems.diagnostics import find_conflicts
 if TYPE_CHECKING:
     from cnf.solvers.solver import Factor
 
+NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
+
 
 def certify(
     blocks: Sequence[Block],
@@ -28,27 +30,29 @@ def certify(
     basis: Basis,
     tolerance: float,
     seconds: float,
+    integrals: Mapping[str, Tensor],
 ) -> Certificate:
-    """Measure the solved blocks: `parts` (n, k) are the weights of each."""
+    """Measure the solved blocks: `parts` (n, k) are the weights of each, `integrals` (P, R) what quadrature adds."""
     missed: dict[str, list[tuple[Tensor, Tensor]]] = {c.name: [] for c in constraints}
     reference, weight = 0.0, 0.0
     with torch.no_grad():
         for block, part in zip(blocks, parts, strict=True):
-            norms = torch.linalg.vector_norm(block.matrix, dim=1)
+            norms = row_norms(block.matrix)
             absolute = (block.matrix @ part - block.targets).abs()
-            safe = torch.where(norms > 0, norms, 1.0)
-            reference = max(reference, float((block.targets.abs() / safe[:, None]).max()))
             weight += float(part.square().sum())
             for k, copy in enumerate(block.layout.copies):
+                sizes, typical = data_sizes(block.targets[:, k], norms)
+                reference = max(reference, typical)
                 start = 0
-                for i, _ in copy.rows:
+                for i, r in copy.rows:
                     rows = slice(start, start + constraints[i].points.shape[0])
-                    missed[constraints[i].name].append((absolute[rows, k], norms[rows]))
+                    name, off = constraints[i].name, absolute[rows, k]
+                    off = off + integrals[name][:, r] if name in integrals else off
+                    missed[name].append((off, off / norms[rows] / sizes[rows]))
                     start = rows.stop
-    joined = {n: (torch.cat([a for a, _ in v]), torch.cat([b for _, b in v])) for n, v in missed.items()}
     kept, known = tuple(blocks), tuple(constraints)
     return Certificate(
-        residuals=measured(joined, reference),
+        residuals={name: _worst(found) for name, found in missed.items()},
         tolerance=tolerance,
         conditions=sum(c.rows for c in constraints),
         functions=basis.size,
@@ -59,19 +63,35 @@ def certify(
         factors=tuple(factors),
         served=tuple(len(b.layout.copies) for b in blocks),
         explain=lambda: find_conflicts(kept, known),
+        quadrature={name: float(off.max()) for name, off in integrals.items()},
     )
 
 
-def measured(missed: Mapping[str, tuple[Tensor, Tensor]], reference: float) -> dict[str, Residual]:
-    """Residuals from (|L f - g|, row norm) per constraint; `reference` is the largest scaled right-hand side."""
-    found = {}
-    for name, (absolute, norms) in missed.items():
-        worst = float(absolute.max())
-        scaled = float((absolute / torch.where(norms > 0, norms, 1.0)).max())
-        unreachable = 0.0 if worst == 0 else float("inf")
-        relative = scaled / reference if reference > 0 else unreachable
-        found[name] = Residual(worst, relative)
-    return found
+def row_norms(matrix: Tensor) -> Tensor:
+    """Euclidean norms of the rows, safe from overflow; one where a row is zero."""
+    largest = matrix.abs().amax(dim=1)
+    safe = torch.where(largest > 0, largest, 1.0)
+    return torch.where(largest > 0, safe * torch.linalg.vector_norm(matrix / safe[:, None], dim=1), 1.0)
+
+
+def data_sizes(target: Tensor, norms: Tensor) -> tuple[Tensor, float]:
+    """What each row's residual is compared with, and the typical size of the data.
+
+    A row is compared with its own right-hand side over its norm, or with the median of these over all rows that ask for
+    something, whichever is larger: zero right-hand sides have a scale then, and no single huge one hides the others.
+    """
+    scaled = target.abs() / norms
+    asked = scaled[target.abs() > NOTHING * target.abs().max()]
+    typical = float(asked.median()) if asked.numel() else 0.0
+    sizes = scaled.clamp_min(typical)
+    return torch.where(sizes > 0, sizes, torch.finfo(sizes.dtype).tiny), typical
+
+
+def _worst(found: Sequence[tuple[Tensor, Tensor]]) -> Residual:
+    if not found:
+        return Residual(0.0, 0.0)
+    absolute, relative = (torch.cat(list(parts)).max() for parts in zip(*found, strict=True))
+    return Residual(float(absolute), float(relative))
 
 
 def judge(certificate: Certificate, on_violation: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lark import Token, Tree
 
 from cnf.errors import nearest
+from cnf.operators.place import HERE
 from cnf.operators.reader import notation
 from cnf.operators.reader.notation import Letter, start
 from cnf.operators.reader.values import MAX_ORDER, Action, Item, Value, vector
@@ -92,7 +93,9 @@ def read_derivative_fraction(reader: Reader, found: notation.Derivative, at: int
         inner = item
         return replace(inner, apply=lambda v: action.apply(inner.apply(v)))
     with reader.located(at):
-        return replace(action.apply(reader.value(item)), at=at, kind=item.kind)
+        # As in \partial_x u(0, t): the derivative first, then the point.
+        there = item.place
+        return replace(action.apply(replace(item, place=HERE)), at=at, kind=item.kind, place=there)
 
 
 def read_accent(reader: Reader, tree: Tree) -> Item:

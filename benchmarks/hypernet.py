@@ -1,0 +1,130 @@
+"""HypernetKernel at the paper's sizes: one training step against the method as it is first written down.
+
+    python -m benchmarks.hypernet [--rounds 3] [--threads 1]
+
+9 points of the unit circle with value and gradient (27 conditions), encoder 2 -> 1200 -> 800 with softplus (beta 10),
+Eikonal loss at 1000 points of [-2, 2]^2. A step: solve, loss, gradient of every parameter. The reference evaluates
+psi_j(x) = k(phi_j(x_j), phi_j(x)) by vmap over the functions, parameters of phi_j generated inside, and takes
+derivatives by nested autograd, one coordinate at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+import cnf
+from benchmarks.timing import compare
+
+FASTER, LARGEST = 5.0, 4.0  # asked: times, GB
+
+
+def build_field(hidden: int = 1200, features: int = 800) -> cnf.ConstrainedField:
+    space = cnf.Space("x y", "d")
+    angle = torch.arange(9, dtype=torch.float64) * 2 * math.pi / 9
+    circle = torch.stack([angle.cos(), angle.sin()], dim=1)
+    conditions = [
+        space.constraint("d = 0", at=circle, name="surface"),
+        space.constraint(r"\nabla d", at=circle, equals=circle, name="normals"),
+    ]
+    encoder = cnf.encoders.MLP(2, features, hidden=[hidden], activation="softplus:10.0", seed=0)
+    return cnf.ConstrainedField(cnf.bases.HypernetKernel(space, conditions, encoder), conditions)
+
+
+def eikonal_points(count: int = 1000) -> Tensor:
+    return cnf.Box([-2, -2], [2, 2]).halton(count, seed=0)
+
+
+def step_of_ours(field: cnf.ConstrainedField, points: Tensor) -> tuple[float, list[Tensor]]:
+    """The loss and its gradients by the library."""
+    loss = cnf.losses.Eikonal(points)(field.solve())
+    return _gradients(field, loss)
+
+
+def step_of_reference(field: cnf.ConstrainedField, points: Tensor) -> tuple[float, list[Tensor]]:
+    """The same by vmap and nested autograd."""
+    basis = field.basis
+    assert isinstance(basis, cnf.bases.HypernetKernel)
+    psi = written_down(basis)
+    surface, normals = (c.points for c in field.constraints)
+    matrix = torch.cat([psi(surface), derivative(psi, normals, 0), derivative(psi, normals, 1)])  # (27, 27)
+    target = torch.cat([field.constraints[0].values.reshape(-1), field.constraints[1].values.T.reshape(-1)])
+    weights = torch.linalg.solve(matrix, target)
+    slopes = torch.stack([derivative(psi, points, k) @ weights for k in (0, 1)], dim=1)  # (P, 2)
+    return _gradients(field, (torch.linalg.vector_norm(slopes, dim=1) - 1).square().mean())
+
+
+def written_down(basis: cnf.bases.HypernetKernel) -> Callable[[Tensor], Tensor]:
+    """x (P, D), or (P, N, D) with a copy of the points for each function -> psi (P, N)."""
+    network, generator = basis.encoder, basis.hypernetwork
+    sizes = [math.prod(shape) for shape in generator.shapes.values()]
+
+    def one(code: Tensor, anchor: Tensor, x: Tensor) -> Tensor:
+        flat = code @ generator.generator + generator.offset
+        parts = zip(generator.shapes.items(), flat.split(sizes), strict=True)
+        own = {name: part.reshape(shape) for (name, shape), part in parts}
+        centre = functional_call(network, own, (anchor[None],))
+        difference = functional_call(network, own, (x,)) - centre
+        return torch.exp(-difference.square().sum(dim=1) / (2 * basis.kernel.bandwidth**2))  # type: ignore[attr-defined]
+
+    def all_of_them(x: Tensor) -> Tensor:
+        return vmap(one, in_dims=(0, 0, 1 if x.dim() == 3 else None), out_dims=1)(generator.codes, basis.anchors, x)
+
+    return all_of_them
+
+
+def derivative(psi: Callable[[Tensor], Tensor], x: Tensor, coordinate: int, functions: int = 27) -> Tensor:
+    """d psi_j / d x_k at all points, (P, N): every function gets its own copy of the points to differentiate in."""
+    copies = x[:, None].expand(-1, functions, -1).clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(psi(copies).sum(), copies, create_graph=True)
+    return slopes[..., coordinate]
+
+
+def _gradients(field: cnf.ConstrainedField, loss: Tensor) -> tuple[float, list[Tensor]]:
+    trained = [p for p in field.basis.parameters() if p.requires_grad]
+    return float(loss.detach()), list(torch.autograd.grad(loss, trained))
+
+
+def measure_memory() -> float:
+    """Peak of a process that makes two steps of ours and nothing else, in GB."""
+    code = (
+        "from benchmarks.hypernet import *\nfrom benchmarks.timing import peak_memory\n"
+        "field = build_field()\n"
+        "for _ in range(2): step_of_ours(field, eikonal_points())\n"
+        "print(peak_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    torch.set_num_threads(asked.threads)
+    field, points = build_field(), eikonal_points()
+    (ours, own), (theirs, other) = step_of_ours(field, points), step_of_reference(field, points)
+    off = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(own, other, strict=True))
+    del own, other
+    print(f"loss {ours:.12g}, reference {theirs:.12g}; gradients differ by at most {off:.1e} (relative)", flush=True)
+    seconds = compare(
+        {"ours": lambda: step_of_ours(field, points), "reference": lambda: step_of_reference(field, points)},
+        asked.rounds,
+    )
+    ratio = seconds["reference"] / seconds["ours"]
+    memory = measure_memory()
+    print(f"a training step: ours {seconds['ours']:.2f} s, vmap of nested autograd {seconds['reference']:.2f} s")
+    print(f"  {ratio:.1f} times faster (asked: {FASTER:g}){'' if ratio >= FASTER else ': NOT REACHED'}")
+    print(f"  peak memory {memory:.2f} GB (asked: under {LARGEST:g}){'' if memory < LARGEST else ': NOT REACHED'}")
+
+
+if __name__ == "__main__":
+    main()
