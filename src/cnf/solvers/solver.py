@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cnf.systems.condition import SingularValue, Triplet
+from cnf.systems.condition import Triplet, differentiable_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +62,7 @@ class Factor(ABC):
     def condition_of(self, matrix: Tensor) -> Tensor:
         """The condition number of the equilibrated `matrix`, differentiable in it."""
         top, bottom = self.extremes()
-        rows, columns = self.scale_rows.to(matrix), self.scale_columns.to(matrix)
-        high, low = (
-            SingularValue.apply(matrix, t.value.to(matrix), rows * t.left.to(matrix), columns * t.right.to(matrix))
-            for t in (top, bottom)
-        )
-        return high / low
+        return differentiable_ratio(matrix, top, bottom, self.scale_rows.to(matrix), self.scale_columns.to(matrix))
 
 
 class Solver(ABC):
