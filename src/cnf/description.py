@@ -117,8 +117,7 @@ def _described_constraint(constraint: Constraint) -> dict:
     if isinstance(side.source, nn.Module | nn.Parameter):
         raise CnfError(
             f"constraint {constraint.name!r}: learnable values given by equals= cannot be saved; name them "
-            "in the equation, "
-            "as in space.constraint('u = k', k=parameter)"
+            "in the equation, as in space.constraint('u = k', k=parameter)"
         )
     data: dict[str, object] = {}
     for name, value in (*operator.data, *side.data.items()):

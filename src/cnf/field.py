@@ -362,8 +362,7 @@ def _checked(basis: Basis, given: Sequence[Constraint] | Constraint) -> tuple[Co
     if networks and any(c.operator.order >= 1 for c in constraints):
         warnings.warn(
             "the encoder is piecewise linear (ReLU): its first derivative jumps and its second is zero; "
-            "tanh, softplus or sine "
-            "are better for conditions on derivatives",
+            "tanh, softplus or sine are better for conditions on derivatives",
             SmoothnessWarning,
             stacklevel=3,
         )

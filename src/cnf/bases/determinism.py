@@ -26,6 +26,5 @@ def refuse_unsteady(module: nn.Module, what: str) -> None:
             continue
         raise BasisError(
             f"{what} contains {type(layer).__name__} ({name or 'itself'}) in training mode, which {reason}, "
-            "so no condition "
-            "on it can hold; remove it, or put that layer in eval mode"
+            "so no condition on it can hold; remove it, or put that layer in eval mode"
         )

@@ -83,8 +83,7 @@ def _built(
         basis: Basis = RandomFourier(space, WIDE * count, bandwidth=REACH * step)
         reason = (
             f"{count} conditions per channel fit a dense system, and a wide basis ({WIDE} functions per "
-            "condition, bandwidth "
-            f"{REACH * step:.2g}) solved for the smallest weights loses the fewest digits"
+            f"condition, bandwidth {REACH * step:.2g}) solved for the smallest weights loses the fewest digits"
         )
         return Recommendation(basis, reason)
     smooth = min(5, order + 1)
@@ -93,22 +92,19 @@ def _built(
         basis = Hybrid(inner, Wendland(smooth, SUPPORT * step, dimension=max(3, len(space.coordinates))))
         reason = (
             f"{count} conditions per channel are many for a dense system; functions that vanish beyond "
-            f"{SUPPORT * step:.2g} "
-            "make it sparse"
+            f"{SUPPORT * step:.2g} make it sparse"
         )
         return Recommendation(basis, reason)
     if count <= MANY:
         reason = (
             "several conditions share a point, and Hermite functions, made from the conditions themselves, "
-            "are distinct for "
-            f"each; {count} of them fit a dense system"
+            f"are distinct for each; {count} of them fit a dense system"
         )
         return Recommendation(Hermite(space, constraints, Gaussian(NEAR * step)), reason)
     kernel = Wendland(smooth, SUPPORT * step, dimension=max(3, len(space.coordinates)))
     reason = (
         f"{count} conditions per channel are many for a dense system and several share a point; Hermite "
-        "functions with support "
-        f"{SUPPORT * step:.2g} are sparse and distinct for every condition"
+        f"functions with support {SUPPORT * step:.2g} are sparse and distinct for every condition"
     )
     return Recommendation(Hermite(space, constraints, kernel), reason)
 

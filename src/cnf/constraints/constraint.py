@@ -123,8 +123,7 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
                 if not torch.isfinite(weight).all():
                     raise ConstraintError(
                         f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at "
-                        "some points "
-                        "(a division by zero?); move those points or change the coefficient"
+                        "some points (a division by zero?); move those points or change the coefficient"
                     )
     return Constraint(name, operator, x, values.clone(), side)
 

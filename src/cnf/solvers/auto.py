@@ -60,8 +60,7 @@ class Auto(Solver):
         note = f"{why}; MinimumNorm was used instead"
         warnings.warn(
             f"{note}. The basis is too smooth or too wide for these points; a smaller bandwidth, or more "
-            "functions than "
-            "conditions, avoids this",
+            "functions than conditions, avoids this",
             NumericalWarning,
             stacklevel=2,
         )

@@ -27,8 +27,7 @@ class Cholesky(Solver):
         ):
             raise SingularSystemError(
                 f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with "
-                "cnf.bases.Hermite built from "
-                "the same constraints as the field, or choose LU, MinimumNorm or Auto"
+                "cnf.bases.Hermite built from the same constraints as the field, or choose LU, MinimumNorm or Auto"
             )
         scale = power_of_two_scales(wide.diagonal().clamp_min(0).sqrt())
         scaled = scale[:, None] * wide * scale

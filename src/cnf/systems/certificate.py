@@ -108,8 +108,7 @@ class Certificate:
                 f"the integral in {', '.join(map(repr, unresolved))} is not resolved: field or coefficient "
                 "varies faster than "
                 "the finest quadrature rule can follow. Use a smoother basis (a larger bandwidth), split the "
-                "integral at "
-                "kinks, and check that it exists"
+                "integral at kinks, and check that it exists"
             )
         if self.conflicts:
             return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
