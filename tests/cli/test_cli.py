@@ -103,7 +103,7 @@ def test_interrupt_is_130_without_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "_say", interrupted)
+    monkeypatch.setattr(commands, "say", interrupted)
     assert run(["version"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

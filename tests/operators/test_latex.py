@@ -588,7 +588,7 @@ HOSTILE = {
     "swelling nest": r"\partial_x^{8}(" + r"\sin(" * 40 + "x" + ")" * 40 + " u)",
     "long number": "9" * 9000 + " u",
     "huge float": "1e999999999 u",
-    "import": "__import__('os').system('touch /tmp/owned')",
+    "import": "__import__('os').system('touch owned')",
     "lambda": "(lambda: u)()",
     "attribute": "u.__class__",
     "underscores": "_" * 9999,

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cnf.cli.studies import study
+from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
-from cnf.files import check_writable
 
 app = typer.Typer(
     name="cnf",
@@ -25,32 +24,13 @@ app.add_typer(study, name="study")
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Decides every random choice.")]
-
-
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
-
-
-def _say(text: str = "") -> None:
-    _console().print(text, markup=False)
-
-
-def _folder(out: Path) -> Path:
-    """The folder, if files can be written there; asked before the work, not after."""
-    if not out.name:
-        raise CnfError("--out is empty; give the name of a folder")
-    if out.exists() and not out.is_dir():
-        raise CnfError(f"--out {out} is a file; give a folder")
-    check_writable(out / "report.txt")
-    return out
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
         import cnf
 
-        _say(f"cnf {cnf.__version__}")
+        say(f"cnf {cnf.__version__}")
         raise typer.Exit
 
 
@@ -75,19 +55,19 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     from cnf.cli.runs import describe_ends, run_advection, write_text
     from cnf.reports import plots, tables
 
-    folder = _folder(out)
-    console = _console()
-    _say("1. Advection on scattered points: u_t + 0.1 u_x = 0, u(x, 0) = sin(2 pi x)")
-    _say("   1024 conditions, perturbation 0.1; every bandwidth is chosen by the held-out residual\n")
+    folder = check_folder(out)
+    console = open_console()
+    say("1. Advection on scattered points: u_t + 0.1 u_x = 0, u(x, 0) = sin(2 pi x)")
+    say("   1024 conditions, perturbation 0.1; every bandwidth is chosen by the held-out residual\n")
     results = run_advection(console, [0.1], [seed], METHODS)
     for result in results:
-        _say(f"\n{result.method}: {result.certificate}")
+        say(f"\n{result.method}: {result.certificate}")
     table = tables.advection_table(results)
-    _say(f"\nErrors on the unit square, beside the paper's (it has no random-fourier):\n\n{table}")
-    _say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
+    say(f"\nErrors on the unit square, beside the paper's (it has no random-fourier):\n\n{table}")
+    say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
     path = solve_light_path()
     light = tables.light_path_table(path)
-    _say(f"{light}\n\n{describe_ends(path)}\n{path.certificate}")
+    say(f"{light}\n\n{describe_ends(path)}\n{path.certificate}")
     write_text(folder / "tables.txt", f"{table}\n\n{light}\n")
     order = sorted(results, key=lambda r: -r.rmse)
     made = [
@@ -99,7 +79,7 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
             path.history, folder / "light_path_learning.png", "light path", "travel time", path.exact_time
         ),
     ]
-    _say(f"\npictures are in {folder}: {', '.join(p.name for p in made)}")
+    say(f"\npictures are in {folder}: {', '.join(p.name for p in made)}")
 
 
 @app.command()
@@ -129,18 +109,18 @@ def advection(
             raise CnfError(
                 f"there is no --method {name!r}; choose one of {', '.join(METHODS)}." + nearest(name, METHODS)
             )
-    folder = _folder(out) if out is not None else None
-    results = run_advection(_console(), perturbation, range(seeds), method, steps)
+    folder = check_folder(out) if out is not None else None
+    results = run_advection(open_console(), perturbation, range(seeds), method, steps)
     for result in results:
-        _say(f"\n{result.method}, perturbation {result.perturbation:g}, seed {result.seed}: {result.certificate}")
-    _say(f"\n{tables.advection_table(results)}")
+        say(f"\n{result.method}, perturbation {result.perturbation:g}, seed {result.seed}: {result.certificate}")
+    say(f"\n{tables.advection_table(results)}")
     if folder is not None:
         groups: dict[tuple[float, int], list] = {}
         for result in results:
             groups.setdefault((result.perturbation, result.seed), []).append(result)
         for (level, seed), group in groups.items():
             plots.plot_advection(group, folder / f"advection_{level:g}_{seed}.png")
-        _say(f"\npictures are in {folder}")
+        say(f"\npictures are in {folder}")
 
 
 @app.command("light-path")
@@ -156,16 +136,16 @@ def light_path(
     from cnf.cli.runs import describe_ends
     from cnf.reports import plots, tables
 
-    folder = _folder(out) if out is not None else None
+    folder = check_folder(out) if out is not None else None
     result = solve_light_path(steps=steps, seed=seed)
-    _say(tables.light_path_table(result))
-    _say(f"\n{describe_ends(result)}\n{result.certificate}")
+    say(tables.light_path_table(result))
+    say(f"\n{describe_ends(result)}\n{result.certificate}")
     if folder is not None:
         plots.plot_light_path(result, folder / "light_path.png")
         plots.plot_learning(
             result.history, folder / "light_path_learning.png", "light path", "travel time", result.exact_time
         )
-        _say(f"\npictures are in {folder}")
+        say(f"\npictures are in {folder}")
 
 
 @app.command()
@@ -187,7 +167,7 @@ def read(
     """Show how an equation in LaTeX is understood."""
     from cnf.cli.runs import describe_reading, read_coefficients
 
-    _say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+    say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
 
 
 @app.command()

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
-from cnf.files import check_writable
 
 if TYPE_CHECKING:
     from cnf.applications.conditioning import Conditioning
 
 study = typer.Typer(help="Rerun the paper's studies of bases.", no_args_is_help=True, rich_markup_mode=None)
 
-Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Decides every random choice.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for table, CSV and pictures; none if left out.")]
 
 
@@ -39,9 +37,9 @@ def conditioning(
     from cnf.reports import studies
 
     check_study(points, parameters, steps, seed)
-    folder = _folder(out)
-    console = _console()
-    _say(f"{points} points, about {parameters:g} parameters, {steps} steps of Adam on the log condition number\n")
+    folder = check_folder(out) if out is not None else None
+    console = open_console()
+    say(f"{points} points, about {parameters:g} parameters, {steps} steps of Adam on the log condition number\n")
     results: list[Conditioning] = []
     for name in BASES:
         with part(console, name, steps) as shown:
@@ -53,13 +51,13 @@ def conditioning(
             results.append(train_basis(name, points, parameters, steps, seed, report=tell))
             shown.result = f"condition {results[-1].start:.1e} to {results[-1].end:.1e}"
     table = studies.conditioning_table(results)
-    _say(f"\n{table}")
+    say(f"\n{table}")
     if folder is not None:
         _write_text(folder / "conditioning.txt", table)
         studies.write_conditioning(results, folder / "conditioning.csv")
         title = f"{points} points, {parameters:g} parameters: trained for the condition number alone"
         studies.plot_conditioning(results, folder / "conditioning.png", title)
-        _say(f"\ntable, CSV and picture are in {folder}")
+        say(f"\ntable, CSV and picture are in {folder}")
 
 
 @study.command()
@@ -79,40 +77,22 @@ def transfer(
 
     if not (math.isfinite(perturbation) and perturbation >= 0):
         raise CnfError(f"--perturbation is a standard deviation, a finite number of at least 0; got {perturbation:g}")
-    folder = _folder(out)
-    _say(f"skewed RBF on scattered points (perturbation {perturbation:g}), trained for u(x, 0) = sin(2 pi x) only\n")
-    with part(_console(), "training", SCAN + SPREADS + 10) as shown:
+    folder = check_folder(out) if out is not None else None
+    say(f"skewed RBF on scattered points (perturbation {perturbation:g}), trained for u(x, 0) = sin(2 pi x) only\n")
+    with part(open_console(), "training", SCAN + SPREADS + 10) as shown:
         result = study_transfer(perturbation, seed, report=shown.tell)
         shown.result = f"RMSE {result.trained.rmse:.1e}, worst relative residual {result.trained.residual:.1e}"
     table = studies.transfer_table(result)
-    _say("\nu(x, 0) = sin(2 pi x) + mu, solved without training: RMSE and nRMSE of ours, nRMSE of the paper's")
-    _say(f"\n{table}")
+    say("\nu(x, 0) = sin(2 pi x) + mu, solved without training: RMSE and nRMSE of ours, nRMSE of the paper's")
+    say(f"\n{table}")
     slowest = max(row.seconds for row in result.rows)
     worst = max(row.residual for row in result.rows)
-    _say(f"\nupdates take at most {slowest:.3f} s; conditions hold to {worst:.1e} (relative)")
+    say(f"\nupdates take at most {slowest:.3f} s; conditions hold to {worst:.1e} (relative)")
     if folder is not None:
         _write_text(folder / "transfer.txt", table)
         studies.write_transfer(result, folder / "transfer.csv")
         studies.plot_transfer(result, folder / "transfer.png")
-        _say(f"\ntable, CSV and picture are in {folder}")
-
-
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
-
-
-def _say(text: str) -> None:
-    _console().print(text, markup=False)
-
-
-def _folder(out: Path | None) -> Path | None:
-    """The folder, if files can be written there; asked before the work, not after."""
-    if out is None:
-        return None
-    if out.exists() and not out.is_dir():
-        raise CnfError(f"--out {out} is a file; give a folder")
-    check_writable(out / "report.txt")
-    return out
+        say(f"\ntable, CSV and picture are in {folder}")
 
 
 def _write_text(path: Path, text: str) -> None:
