@@ -27,7 +27,7 @@ def test_every_example_has_its_number() -> None:
     assert {path.stem for path in EXAMPLES} == set(EXPECTED)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path) -> None:
     specification = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
@@ -43,7 +43,7 @@ def code_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 def test_readme_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """The code prints what the README shows below it, up to times and the last digits of rounding errors."""
     text = (ROOT / "README.md").read_text()
