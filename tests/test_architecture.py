@@ -19,6 +19,7 @@ every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative
 # From the bottom up; a module imports from its own layer and from those below.
 LAYERS = [
     ["errors"],
+    ["domains"],
     ["operators"],
     ["constraints"],
     ["bases", "kernels", "encoders"],
@@ -28,6 +29,8 @@ LAYERS = [
     ["field"],
     ["storage"],
     ["training", "losses"],
+    ["tuning"],
+    ["problems"],
     ["data"],
     ["applications"],
     ["reports"],

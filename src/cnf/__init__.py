@@ -2,9 +2,10 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from cnf import bases, constraints, encoders, errors, kernels, losses, operators, solvers
+from cnf import bases, constraints, domains, encoders, errors, kernels, losses, operators, solvers, tuning
 from cnf.constraints import Box, Constraint, Space
 from cnf.field import ConstrainedField
+from cnf.problems import Answer, Problem
 from cnf.solution import Solution
 from cnf.storage import load
 from cnf.training import History, fit, pretrain
@@ -15,14 +16,17 @@ except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "Answer",
     "Box",
     "ConstrainedField",
     "Constraint",
     "History",
+    "Problem",
     "Solution",
     "Space",
     "bases",
     "constraints",
+    "domains",
     "encoders",
     "errors",
     "fit",
@@ -32,4 +36,5 @@ __all__ = [
     "operators",
     "pretrain",
     "solvers",
+    "tuning",
 ]

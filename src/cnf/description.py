@@ -28,7 +28,7 @@ from cnf.bases import (
 )
 from cnf.bases.basis import Basis
 from cnf.bases.encoders import MLP, SIREN, FourierFeatures, LearnablePolynomial
-from cnf.bases.kernels import DotProduct, Gaussian, Matern, TruncatedGaussian, Wendland
+from cnf.bases.kernels import DotProduct, Gaussian, Matern, Pole, TruncatedGaussian, Wendland
 from cnf.bases.layers import Sine
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
@@ -43,7 +43,7 @@ PARTS: dict[str, type] = {
     for part in (
         *(Concat, ConstraintLayer, Hermite, Independent, Kernel, Polynomial, RandomFourier, SkewedRBF),
         *(Hybrid, Hypernet, HypernetKernel),
-        *(DotProduct, Gaussian, Matern, TruncatedGaussian, Wendland),
+        *(DotProduct, Gaussian, Matern, Pole, TruncatedGaussian, Wendland),
         *(MLP, SIREN, FourierFeatures, LearnablePolynomial),
     )
 }

@@ -30,6 +30,22 @@ class ConstraintError(CnfError):
     """A constraint whose points or values cannot be used: wrong shape, not finite, empty, contradictory."""
 
 
+class ProblemError(CnfError):
+    """A problem that cannot be posed as written; `where` names the entry, such as ("equations", 1, "on")."""
+
+    def __init__(self, message: str, where: tuple[str | int, ...] = ()):
+        self.message, self.where = message, where
+        super().__init__(f"{entry(where)}: {message}" if where else message)
+
+
+class UnderdeterminedError(ProblemError):
+    """Several fields meet all conditions, and none was asked for in particular."""
+
+
+class DomainError(ConstraintError):
+    """A domain that makes no sense or has no points: no inside, a hole beside it, an unknown part, a bad argument."""
+
+
 class BasisError(CnfError):
     """A basis that cannot be built or cannot serve the conditions asked of it."""
 
@@ -88,6 +104,14 @@ class TrainingWarning(CnfWarning):
 
 class SmoothnessWarning(CnfWarning):
     """A derivative that exists only almost everywhere (ReLU) is being used."""
+
+
+def entry(where: tuple[str | int, ...]) -> str:
+    """('equations', 1, 'on') -> 'equations[2].on', counted from one as a reader of the file does."""
+    text = ""
+    for key in where:
+        text += f"[{key + 1}]" if isinstance(key, int) else f".{key}" if text else key
+    return text
 
 
 def caret(source: str, position: int, width: int = 100) -> str:

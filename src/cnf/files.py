@@ -61,6 +61,23 @@ def write_atomically(path: object, write: Callable[[Path], object]) -> Path:
     return target
 
 
+def read_text(path: object, largest: int) -> str:
+    """A text file in UTF-8 of at most `largest` bytes, with one clear line for whatever is wrong with it."""
+    source = as_path(path)
+    try:
+        if not source.exists():
+            raise FileError(f"there is no file {source}")
+        if not source.is_file():
+            raise FileError(f"{source} is not a file")
+        if source.stat().st_size > largest:
+            raise FileError(f"{source} has {source.stat().st_size} bytes; at most {largest} are read")
+        return source.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(f"{source} is not a text file in UTF-8") from None
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
     """Save a dictionary of tensors and plain values, marked with what it is."""
     marked = {"kind": kind, "version": version, **content}

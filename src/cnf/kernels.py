@@ -1,5 +1,5 @@
 """Kernels, under their public name."""
 
-from cnf.bases.kernels import DotProduct, Gaussian, KernelProfile, Matern, TruncatedGaussian, Wendland
+from cnf.bases.kernels import DotProduct, Gaussian, KernelProfile, Matern, Pole, TruncatedGaussian, Wendland
 
-__all__ = ["DotProduct", "Gaussian", "KernelProfile", "Matern", "TruncatedGaussian", "Wendland"]
+__all__ = ["DotProduct", "Gaussian", "KernelProfile", "Matern", "Pole", "TruncatedGaussian", "Wendland"]

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 import cnf
-from cnf.applications import solve_advection, tune_bandwidth
+from cnf.applications import solve_advection
 from cnf.applications.advection import PAPER, conditions, exact_field
-from cnf.applications.tuning import narrow, spacing
 from cnf.reports.tables import advection_table
+from cnf.tuning import tune_bandwidth
+from cnf.tuning.bandwidth import spacing
+from cnf.tuning.search import narrow
 
 
 @pytest.mark.slow

@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.tuning import Loss, Report, Trial, bandwidths, choose, tune_bandwidth
 from cnf.systems.certificate import Certificate
 from cnf.training import History
+from cnf.tuning.bandwidth import Loss, ScanReport, ScanStep, bandwidths, choose, tune_bandwidth
 
 BETA = 0.1
 LEVELS = (0.01, 0.05, 0.1, 0.5, 1.0)
@@ -46,6 +47,7 @@ PAPER = {
 }
 
 SQUARE = cnf.Box([0, 0], [1, 1])
+Watch = Callable[[int, float, cnf.Solution], object]  # step, loss and solution before every update of a training
 SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
 
 
@@ -61,8 +63,8 @@ class Advection:
     nrmse: float  # RMSE over the root mean square of the exact field
     start_rmse: float  # with one bandwidth for all functions, before any training
     bandwidth: float  # the best single bandwidth
-    trials: tuple[Trial, ...]  # bandwidths tried
-    spreads: tuple[Trial, ...]  # skewed-rbf: spreads of the widths tried
+    trials: tuple[ScanStep, ...]  # bandwidths tried
+    spreads: tuple[ScanStep, ...]  # skewed-rbf: spreads of the widths tried
     history: History | None  # skewed-rbf: of the training
     certificate: Certificate
     field: cnf.ConstrainedField
@@ -108,14 +110,16 @@ def solve_advection(
     side: int = 32,
     steps: int = 10,
     bandwidth: float | None = None,
-    report: Report | None = None,
+    report: ScanReport | None = None,
+    watch: Watch | None = None,
 ) -> Advection:
     """Solve the problem by one of METHODS.
 
     "random-fourier": `size` random waves (two per condition), one bandwidth chosen by a scan. "rbf": one Gaussian per
     condition, one bandwidth chosen by a scan. "skewed-rbf": from there, every Gaussian gets its own widths: first
     drawn around the common one, as widely as the held-out residual likes best, then trained for `steps` steps.
-    `bandwidth` is where to begin instead of a scan; `report` is called with every `Trial`, training steps included.
+    `bandwidth` is where to begin instead of a scan; `report` is called with every `ScanStep`, training included, and
+    `watch` with the solution at every training step.
     """
     started = time.perf_counter()
     _check(perturbation, method, seed, side, steps, bandwidth)
@@ -129,7 +133,7 @@ def solve_advection(
     if method == "skewed-rbf":
         start_rmse = _quiet_rmse(field)
         spreads = _spread(field, held_out, seed, report)
-        history = _trained(field, held_out, steps, seed, report) if steps else None
+        history = _trained(field, held_out, steps, seed, report, watch) if steps else None
     field.eval()
     solution = field.solution
     error, size_of = measure(solution)
@@ -169,7 +173,7 @@ def _basis(method: str, given: list[cnf.Constraint], size: int, bandwidth: float
     return cnf.bases.SkewedRBF(space, given, bandwidth=bandwidth)
 
 
-def _spread(field: cnf.ConstrainedField, loss: Loss, seed: int, report: Report | None) -> list[Trial]:
+def _spread(field: cnf.ConstrainedField, loss: Loss, seed: int, report: ScanReport | None) -> list[ScanStep]:
     """Draw the widths of all Gaussians around the common one, as widely as the loss likes best.
 
     Gaussians of one width on close points are almost dependent, which costs digits: large weights of alternating
@@ -183,10 +187,19 @@ def _spread(field: cnf.ConstrainedField, loss: Loss, seed: int, report: Report |
     return choose(field, loss, parameter, candidates, "spread", report)
 
 
-def _trained(field: cnf.ConstrainedField, loss: Loss, steps: int, seed: int, report: Report | None) -> History:
+def _trained(
+    field: cnf.ConstrainedField,
+    loss: Loss,
+    steps: int,
+    seed: int,
+    report: ScanReport | None,
+    watch: Watch | None,
+) -> History:
     def tell(step: int, solution: cnf.Solution, history: History) -> None:
         if report is not None:
-            report(Trial("step", step, history.loss[-1]))
+            report(ScanStep("step", step, history.loss[-1]))
+        if watch is not None:
+            watch(step, history.loss[-1], solution)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the final solve repeats what still holds

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import cnf
 from cnf.applications.advection import SQUARE, Advection, conditions, exact_field, solve_advection
-from cnf.applications.tuning import Report
+from cnf.tuning.bandwidth import ScanReport
 
 SHIFTS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 BANDWIDTH = 0.1  # around which random covariances are drawn: the default of SkewedRBF
@@ -79,7 +79,7 @@ def study_transfer(
     *,
     side: int = 32,
     steps: int = 10,
-    report: Report | None = None,
+    report: ScanReport | None = None,
 ) -> Transfer:
     """Train at mu = 0, then solve every shift without training; `report` is called with every trial of the training."""
     started = time.perf_counter()

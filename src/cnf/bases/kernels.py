@@ -170,6 +170,26 @@ class DotProduct(KernelProfile):
         return {}
 
 
+class Pole(KernelProfile):
+    """log r, the field of a point source in the plane: for anchors outside the domain, where the field is singular.
+
+    Solutions of elliptic equations are singular in corners, and continue towards singularities inside holes; a few
+    poles placed there do what thousands of smooth functions cannot.
+    """
+
+    positive_definite = False
+
+    def profile(self, s: Tensor, order: int) -> list[Tensor]:
+        found, factor, power = [0.5 * s.log()], 0.5, 1 / s
+        for n in range(1, order + 1):
+            found.append(factor * power)
+            factor, power = -n * factor, power / s
+        return found
+
+    def config(self) -> dict:
+        return {}
+
+
 class Matern(ScaledKernel):
     """Matern kernel of smoothness nu = 1/2, 3/2, 5/2, ...: 2 floor(nu) derivatives.
 

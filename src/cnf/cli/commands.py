@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cnf.cli import problems
 from cnf.cli.studies import study
 from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
@@ -20,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(study, name="study")
+app.command()(problems.solve)
+app.command()(problems.check)
+app.command()(problems.new)
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cnf.applications import Trial
+from cnf.tuning import ScanStep, Trial
 
 
 class Part:
@@ -20,7 +20,7 @@ class Part:
         self.bar, self.task = bar, task
         self.result = ""
 
-    def tell(self, trial: Trial) -> None:
+    def tell(self, trial: ScanStep | Trial) -> None:
         if self.bar is not None:
             self.bar.update(self.task, advance=1, detail=described(trial))  # type: ignore[arg-type]
 
@@ -48,6 +48,9 @@ def part(console: Console, name: str, total: int) -> Iterator[Part]:
     )
 
 
-def described(trial: Trial) -> str:
+def described(trial: ScanStep | Trial) -> str:
+    if isinstance(trial, Trial):
+        shown = "cannot be solved" if math.isinf(trial.loss) else f"held-out residual {trial.residual:.1e}"
+        return f"{trial}: {shown}" if trial.exact else f"{trial}: {shown}, not exact"
     held = f"held-out residual {math.exp(trial.loss / 2):.1e}" if math.isfinite(trial.loss) else "cannot be solved"
     return f"{trial.what} {trial.value:.4g}: {held}"

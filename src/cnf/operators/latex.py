@@ -84,12 +84,48 @@ def read_equation(
     return _read(source, frame, coefficients or {}, vectors or {}, read)
 
 
+def read_expression(source: str, frame: Frame, coefficients: Mapping[str, object] | None = None) -> sp.Expr:
+    """An expression in the coordinates and coefficients, free of the field, such as a right-hand side or a number."""
+
+    def read(reader: Reader, tree: Tree) -> sp.Expr:
+        rows = tree.children
+        if len(rows) > 1 or len(rows[0].children) > 1:
+            raise reader.error("one expression was expected here, without '=' and without ;", start(rows[-1]))
+        value = reader.value(reader.sum(rows[0].children[0]))
+        if value.shape:
+            raise reader.error("a number or scalar expression was expected here, not a vector", value.at)
+        if value.has_field:
+            channels = ", ".join(reader.names.frame.channels)
+            raise reader.error(f"this must not contain the field ({channels})", value.at)
+        return _supported(reader, value.rows[0].constant, value.at)
+
+    return _read(source, _frame_of(frame), coefficients or {}, {}, read, all_used=False)
+
+
+def used_coefficients(
+    source: str,
+    frame: Frame,
+    coefficients: Mapping[str, object],
+    vectors: Mapping[str, Sequence[str]] | None = None,
+) -> set[str]:
+    """The names of those of the coefficients that an operator or equation makes use of."""
+
+    def read(reader: Reader, tree: Tree) -> set[str]:
+        for row in tree.children:
+            for side in row.children:
+                reader.value(reader.sum(side))
+        return reader.names.used
+
+    return _read(source, _frame_of(frame), coefficients, vectors or {}, read, all_used=False)
+
+
 def _read(
     source: str,
     frame: Frame,
     coefficients: Mapping[str, object],
     vectors: Mapping[str, Sequence[str]],
     read: Callable[[Reader, Tree], Result],
+    all_used: bool = True,
 ) -> Result:
     if not isinstance(source, str):
         raise LatexError(f"expected a LaTeX string, not a {type(source).__name__}")
@@ -98,8 +134,9 @@ def _read(
     try:
         tree = parse(source, names.words, frame.coordinates)
         result = read(reader, tree)
-        written = tree.scan_values(lambda v: isinstance(v, Token) and v.type in ("NAME", "BOLD"))
-        names.refuse_unused([str(name) for name in written])
+        if all_used:
+            written = tree.scan_values(lambda v: isinstance(v, Token) and v.type in ("NAME", "BOLD"))
+            names.refuse_unused([str(name) for name in written])
     except LatexError:
         raise
     except OperatorError as error:

@@ -35,7 +35,7 @@ class MinimumNorm(Solver):
         rows = power_of_two_scales(norms) if wide.shape[0] <= wide.shape[1] else torch.ones_like(norms)
         scaled = wide * rows[:, None]
         try:
-            u, s, vh = torch.linalg.svd(scaled, full_matrices=False)
+            u, s, vh = singular_triplets(scaled)
         except RuntimeError as error:  # torch.linalg.LinAlgError: the iteration did not converge
             raise SingularSystemError(
                 f"the singular value decomposition failed ({error}); are there huge entries?"
@@ -59,6 +59,20 @@ class MinimumNorm(Solver):
             right=vh[:rank],
             refine=self.refine,
         )
+
+
+def singular_triplets(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The thin singular value decomposition (m, k), (k,), (k, n).
+
+    A wide matrix is first reduced to a square one, A^T = Q R, and R is decomposed: with two functions per condition
+    that takes half the time of decomposing A, and it is as accurate, since Q is orthogonal to rounding.
+    """
+    m, n = matrix.shape
+    if 5 * n < 6 * m:
+        return torch.linalg.svd(matrix, full_matrices=False)
+    q, r = torch.linalg.qr(matrix.T)
+    u, s, vh = torch.linalg.svd(r)
+    return vh.T, s, (q @ u).T
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -203,8 +203,11 @@ def is_paired(solution: Solution, block: Block) -> bool:
 
 def natural_scales(constraints: Sequence[Constraint]) -> list[float]:
     """The size an error of each constraint is measured by (see the module); 1 if there is only one."""
-    if len(constraints) == 1:
-        return [1.0]
+    return [1.0] if len(constraints) == 1 else natural_sizes(constraints)
+
+
+def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:
+    """What each constraint asks for if the field varies over the whole extent of the points (see the module)."""
     with torch.no_grad():
         points = torch.cat([c.points.to(torch.float64) for c in constraints])
         extent = points.amax(dim=0) - points.amin(dim=0)

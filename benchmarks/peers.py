@@ -1,0 +1,238 @@
+"""The same problems with cnf and with other packages: error, worst residuals, time, on this machine with equal threads.
+
+    make bench-peers                    install every peer in its own environment, then run all
+    python -m benchmarks.peers [--problems wave peak] [--methods cnf tfc] [--threads 2] [--budget fair] [--out FOLDER]
+
+Problems are defined once in peer_scripts/problems.py. Every run is a process of its own, kept to as many cores as
+threads; time is training or solving with all tuning, without imports: by the clock, and of the processor, which is the
+one to compare on a machine that does other things as well. Residuals are worst cases: of the boundary and
+initial conditions and of the equation (divided by its largest term), each at the points the method was given and
+between them. Writes peers.csv, peers.md and peers.png, the first two after every run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peer_scripts.measuring import BUDGETS
+from benchmarks.peer_scripts.problems import DOES_NOT_APPLY, METHODS, PROBLEMS
+from cnf.files import check_writable, write_atomically
+from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
+from cnf.reports.tables import text_table
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = ROOT / ".venv-peers"
+PEERS = {  # method -> (environment, script)
+    "deepxde": ("deepxde", "deepxde_peer"),
+    "tfc": ("tfc", "tfc_peer"),
+    "siren": ("siren", "siren_peer"),
+    "scipy-thin-plate": ("scipy", "scipy_peer"),
+    "scipy-gaussian": ("scipy", "scipy_peer"),
+}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+NOT_INSTALLED = "not installed: make bench-peers"
+MEASURES = {
+    "error": "error",
+    "conditions": "conditions",
+    "conditions_between": "between",
+    "equation": "equation",
+    "equation_between": "between",
+    "seconds": "seconds",
+    "processor_seconds": "processor",
+}
+COLOURS = dict(zip(PROBLEMS, (BLUE, SKY, GREEN, ORANGE, RED, INK, GREY), strict=True))
+MARKERS = dict(zip(METHODS, ("*", "o", "s", "^", "D", "P"), strict=True))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one problem; measures are None where there is nothing to measure, and then `note` may say why."""
+
+    problem: str
+    method: str
+    error: float | None = None  # relative L2
+    conditions: float | None = None
+    conditions_between: float | None = None
+    equation: float | None = None
+    equation_between: float | None = None
+    seconds: float | None = None
+    processor_seconds: float | None = None
+    threads: int | None = None
+    seed: int | None = None
+    budget: str = ""
+    note: str = ""  # the setting, or why there is no result
+
+
+def find_command(method: str) -> list[str] | None:
+    """How to start a method, or None if its environment is not there."""
+    if method == "cnf":
+        return [sys.executable, "-m", "benchmarks.peer_scripts.cnf_peer"]
+    name, script = PEERS[method]
+    folder = ENVIRONMENTS / name
+    if not (folder / ".installed").exists():  # written last, so half an installation does not count
+        return None
+    return [str(folder / "bin" / "python"), "-m", f"benchmarks.peer_scripts.{script}"]
+
+
+def run_method(method: str, problem: str, threads: int, seed: int, budget: str, timeout: float) -> Row:
+    """One run in its own process; whatever goes wrong becomes the note of the row."""
+    if (method, problem) in DOES_NOT_APPLY:
+        return Row(problem, method, note=f"does not apply: {DOES_NOT_APPLY[method, problem]}")
+    command = find_command(method)
+    if command is None:
+        return Row(problem, method, note=NOT_INSTALLED)
+    command += [problem, "--method", method, "--threads", str(threads), "--seed", str(seed), "--budget", budget]
+    # The filter of JAX would end every error with a line about itself.
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "JAX_TRACEBACK_FILTERING": "off"}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Row(problem, method, note=f"stopped after {timeout:g} s")
+    except OSError as error:
+        return Row(problem, method, note=f"failed: {error.strerror or error}")
+    return read_result(problem, method, done.returncode, done.stdout, done.stderr)
+
+
+def read_result(problem: str, method: str, code: int, output: str, errors: str) -> Row:
+    """The last line of the output as a row, or the last line of the errors as its note."""
+    if code != 0:
+        return Row(problem, method, note=f"failed: {last_line(errors) or f'exit code {code}'}")
+    try:
+        found = json.loads(last_line(output))
+        note = found.pop("setting")
+        return Row(**{**found, "problem": problem, "method": method}, note=note)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Row(problem, method, note=f"failed: no result in its output, which ends {last_line(output)[:80]!r}")
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def write_number(value: float | None, name: str) -> str:
+    if value is None:
+        return "-"
+    if name.endswith("seconds"):
+        return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def write_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells shared by the printed table and the markdown one."""
+    header = ["problem", "method", *MEASURES.values(), "setting, or why not"]
+    cells = [[r.problem, r.method, *(write_number(getattr(r, m), m) for m in MEASURES), r.note] for r in rows]
+    return header, cells
+
+
+def make_table(rows: Sequence[Row]) -> str:
+    """Plain text; the last column is left out of the padding."""
+    header, cells = write_cells(rows)
+    table = text_table(header[:-1], [c[:-1] for c in cells], left=2).splitlines()
+    return "\n".join(
+        f"{line}  {note}".rstrip() for line, note in zip(table, [header[-1], "", *_last(cells)], strict=True)
+    )
+
+
+def _last(cells: list[list[str]]) -> list[str]:
+    return [c[-1] for c in cells]
+
+
+def make_markdown(rows: Sequence[Row]) -> str:
+    """The same as a markdown table."""
+    header, cells = write_cells(rows)
+    rule = ["---", "---", *["---:"] * len(MEASURES), "---"]
+    lines = ["| " + " | ".join(text.replace("|", r"\|") for text in line) + " |" for line in (header, rule, *cells)]
+    return "\n".join(lines) + "\n"
+
+
+def make_csv(rows: Sequence[Row]) -> str:
+    """All fields, numbers in full."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [f.name for f in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: "" if v is None else v for name, v in asdict(row).items()} for row in rows)
+    return text.getvalue()
+
+
+def save_tables(rows: Sequence[Row], folder: Path) -> None:
+    write_atomically(folder / "peers.csv", lambda file: file.write_text(make_csv(rows)))
+    write_atomically(folder / "peers.md", lambda file: file.write_text(make_markdown(rows)))
+
+
+def plot_rows(rows: Sequence[Row], path: Path) -> Path:
+    """Error against time, log-log: a marker per method, a colour per problem."""
+    shown = [r for r in rows if r.error and r.seconds]
+
+    def paint(figure: Any) -> None:
+        from matplotlib.lines import Line2D
+
+        panel = figure.subplots()
+        for row in shown:
+            size = 220 if row.method == "cnf" else 75
+            style: Any = {"marker": MARKERS[row.method], "color": COLOURS[row.problem], "s": size}
+            panel.scatter(row.seconds, row.error, edgecolors="white", linewidths=0.8, zorder=3, **style)
+        panel.set(xscale="log", yscale="log", xlabel="time in seconds, tuning included", ylabel="relative L2 error")
+        panel.set_title("lower left is better")
+        panel.grid(True, color="#E4E4E4", linewidth=0.7)
+        methods = [m for m in METHODS if any(r.method == m for r in shown)]
+        problems = [p for p in PROBLEMS if any(r.problem == p for r in shown)]
+        plain: Any = {"linestyle": "none", "markeredgecolor": "white"}
+        marks = [Line2D([], [], marker=MARKERS[m], color="#444444", markersize=9, label=m, **plain) for m in methods]
+        dots = [Line2D([], [], marker="o", color=COLOURS[p], markersize=9, label=p, **plain) for p in problems]
+        figure.legend(handles=[*marks, *dots], loc="outside right center")
+
+    return draw(path, (8.2, 4.8), paint)
+
+
+def run(asked: argparse.Namespace, folder: Path) -> list[Row]:
+    """Every method on every problem, one after the other."""
+    rows: list[Row] = []
+    for problem in asked.problems:
+        for method in asked.methods:
+            print(f"{problem:<10} {method:<17}", end="", flush=True)
+            row = run_method(method, problem, asked.threads, asked.seed, asked.budget, asked.timeout)
+            rows.append(row)
+            save_tables(rows, folder)  # an interrupted run keeps what it has
+            found = f"error {write_number(row.error, 'error')} in {write_number(row.seconds, 'seconds')} s"
+            print(row.note if row.error is None else found, flush=True)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Row]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--threads", type=int, default=2, help="for every method")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", choices=BUDGETS, default="fair", help="of the methods that train")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds per run")
+    parser.add_argument("--out", default="results/peers", help="folder")
+    asked = parser.parse_args(arguments)
+    if asked.threads < 1 or asked.seed < 0 or not asked.timeout > 0:
+        parser.error("--threads is at least 1, --seed at least 0, --timeout positive")
+    folder = Path(asked.out)
+    check_writable(folder / "peers.csv")
+    rows = run(asked, folder)
+    print(f"\n{make_table(rows)}\n")
+    print("conditions: boundary and initial; equation: relative to its largest term; between: not at the given points")
+    if any(r.error and r.seconds for r in rows):
+        plot_rows(rows, folder / "peers.png")
+    print(f"{asked.threads} threads, budget {asked.budget}; written to {folder}")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""`cnf solve`, `cnf check` and `cnf new`: problem files from the command line."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cnf.cli.terminal import check_folder, open_console, say
+from cnf.errors import CnfError, CnfWarning, FileError, nearest
+
+if TYPE_CHECKING:
+    from cnf.problems import Answer, Problem
+
+File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
+EXPECTED_TRIALS = 14
+
+
+def solve(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for solution, pictures, report and exports; none if left out.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Instead of the file's.")] = None,
+    points: Annotated[int | None, typer.Option(min=1, help="Interior points, instead of the file's.")] = None,
+    basis: Annotated[str | None, typer.Option(metavar="NAME", help="Basis, instead of the file's.")] = None,
+    objective: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What tunes: held-out, leave-one-out, paper or none.")
+    ] = None,
+    minimum_norm: Annotated[
+        bool, typer.Option("--minimum-norm", help="Take the smoothest field if the conditions leave it open.")
+    ] = False,
+) -> None:
+    """Solve the problem in a file: tune, solve, certify, show.
+
+    Exit code 0 only if every condition holds within the tolerance.
+    """
+    changes: dict[str, object] = {}
+    changes |= {"seed": seed} if seed is not None else {}
+    changes |= {"points": {"count": points}} if points is not None else {}
+    changes |= {"basis": {"type": basis}} if basis is not None else {}
+    changes |= {"tuning": {"objective": objective}} if objective is not None else {}
+    changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
+    problem = read_problem(file, changes)
+    folder = None
+    if out is not None:
+        folder = check_folder(out)
+        from cnf.reports.answer import write_answer  # matplotlib is asked for before the work, not after
+    answer = run_problem(problem)
+    from cnf.reports.answer_table import answer_table
+
+    say(f"\n{answer_table(answer)}")
+    for line in answer.verdict():
+        say(line)
+    if folder is not None:
+        made = write_answer(answer, folder)
+        say(f"\nwritten to {folder}: {', '.join(path.name for path in made)}")
+    else:
+        say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
+    if not answer.certificate.exact:
+        raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
+
+
+def run_problem(problem: Problem) -> Answer:
+    """Solve with a display of the trials."""
+    from cnf.cli.display import part
+
+    say(f"{problem.title}: {problem.conditions} conditions, tuned by the field's own equations\n")
+    with part(open_console(), "tuning", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
+        answer = problem.solve(report=shown.tell)
+        shown.result = f"{len(answer.tuning.trials)} trials, best: {answer.tuning.best}"
+    return answer
+
+
+def check(file: File) -> None:
+    """Read a problem file and show how it was understood; nothing is solved."""
+    from cnf.reports.check_report import check_text
+
+    problem = read_problem(file, {})
+    say(check_text(problem.check()))
+
+
+def new(
+    name: Annotated[str | None, typer.Argument(help="Which example; left out: list them.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it; default NAME.toml.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Write a commented example of a problem file, to begin with."""
+    from cnf.files import write_atomically
+    from cnf.problems.templates import TEMPLATES, read_template
+
+    if name is None:
+        width = max(map(len, TEMPLATES))
+        say("\n".join(f"{key:<{width}}  {text}" for key, text in TEMPLATES.items()))
+        return
+    if name not in TEMPLATES:
+        raise CnfError(f"there is no example {name!r}; choose one of {', '.join(TEMPLATES)}.{nearest(name, TEMPLATES)}")
+    target = file if file is not None else Path(f"{name}.toml")
+    if target.exists() and not force:
+        raise FileError(f"{target} exists already; choose another name, or --force to overwrite it")
+    write_atomically(target, lambda path: path.write_text(read_template(name), encoding="utf-8"))
+    say(f"{target} written; cnf check {target} shows how it is read, cnf solve {target} solves it")
+
+
+def read_problem(file: Path, changes: dict[str, object]) -> Problem:
+    from cnf.problems import Problem
+
+    return Problem.read(file, **changes)

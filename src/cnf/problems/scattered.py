@@ -1,0 +1,139 @@
+"""Scattered points from files: CSV with a header, or NPY; read as data from strangers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.errors import FileError, nearest
+from cnf.files import as_path, read_text
+
+LARGEST = 200 * 2**20  # bytes
+MOST_COLUMNS = 100
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Points (P, D) and what was measured there, by column name, (P,) each."""
+
+    points: Tensor
+    columns: dict[str, Tensor]
+
+
+def read_scattered(path: object, coordinates: Sequence[str]) -> Scattered:
+    """Points from a file: a CSV whose header names every coordinate, or an NPY array with one column for each.
+
+    Further columns of a CSV go by their names; those of an array are called d, or d1, d2 ... if there are several.
+    """
+    source = as_path(path)
+    if source.suffix.lower() == ".npy":
+        names, table = _read_array(source, coordinates)
+    else:
+        names, table = _read_csv(source, coordinates)
+    if not table.shape[0]:
+        raise FileError(f"{source} has no points")
+    bad = np.argwhere(~np.isfinite(table))
+    if bad.size:
+        row, column = bad[0]
+        raise FileError(
+            f"{source}: {len(np.unique(bad[:, 0]))} of {table.shape[0]} rows have NaN or infinite numbers, first in "
+            f"row {row + 1}, column {names[column]!r}; remove or repair them"
+        )
+    where = [names.index(c) for c in coordinates]
+    values = torch.from_numpy(np.ascontiguousarray(table))
+    others = {name: values[:, k].clone() for k, name in enumerate(names) if name not in coordinates}
+    return Scattered(values[:, where].clone(), others)
+
+
+def _read_csv(source: Path, coordinates: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    text = read_text(source, LARGEST)
+    text = text.replace("\r\n", "\n")
+    skipped = len(text) - len(text.lstrip("\n"))
+    first, _, body = text[skipped:].partition("\n")
+    separator = ";" if ";" in first else "\t" if "\t" in first else ","
+    names = [name.strip().strip("\"'") for name in first.split(separator)] if first.strip() else []
+    if not names:
+        raise FileError(f"{source} is empty; expected a header {','.join(coordinates)} and one line per point")
+    if len(names) > MOST_COLUMNS:
+        raise FileError(f"{source} has {len(names)} columns; at most {MOST_COLUMNS} are read")
+    _check_header(source, names, coordinates)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an empty table is told below
+            table = np.loadtxt(io.StringIO(body), delimiter=separator, ndmin=2, comments=None, dtype=np.float64)
+        if table.size == 0 or table.shape[1] == len(names):
+            return names, table.reshape(-1, len(names))
+    except ValueError:
+        pass
+    _complain(source, body, separator, names, skipped)
+    raise FileError(f"{source} cannot be read as a table of numbers")
+
+
+def _check_header(source: Path, names: list[str], coordinates: Sequence[str]) -> None:
+    if all(_is_number(name) for name in names):
+        raise FileError(
+            f"{source} has no header; its first line must name the columns, such as {','.join(coordinates)},d"
+        )
+    for name in coordinates:
+        if name not in names:
+            raise FileError(
+                f"{source} has no column {name!r}; its header has {', '.join(names)}, and the coordinates are "
+                f"{', '.join(coordinates)}.{nearest(name, names)}"
+            )
+    for name in names:
+        if names.count(name) > 1:
+            raise FileError(f"{source} has two columns called {name!r}; rename one")
+
+
+def _complain(source: Path, body: str, separator: str, names: list[str], skipped: int) -> None:
+    """Find the first row that is not a row of numbers, and say which."""
+    for number, row in enumerate(csv.reader(io.StringIO(body), delimiter=separator), start=2 + skipped):
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise FileError(f"{source}, line {number}: {len(row)} entries, but the header names {len(names)} columns")
+        for name, part in zip(names, row, strict=True):
+            if not _is_number(part):
+                raise FileError(f"{source}, line {number}: {part.strip()[:40]!r} in column {name!r} is not a number")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_array(source: Path, coordinates: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    try:
+        if not source.is_file():
+            raise FileError(f"there is no file {source}")
+        if source.stat().st_size > LARGEST:
+            raise FileError(f"{source} has {source.stat().st_size} bytes; at most {LARGEST} are read")
+        table = np.load(source, allow_pickle=False, mmap_mode="r")  # a shape larger than the file is refused
+    except FileError:
+        raise
+    except Exception as error:  # a damaged header raises what Python's own parser raises
+        raise FileError(f"{source} is damaged or not an array of numbers ({type(error).__name__})") from None
+    wanted = len(coordinates)
+    if not isinstance(table, np.ndarray) or table.dtype.kind not in "iuf":
+        raise FileError(f"{source} does not hold real numbers")
+    if table.ndim == 1 and wanted == 1:
+        table = table[:, None]
+    if table.ndim != 2 or not wanted <= table.shape[1] <= MOST_COLUMNS:
+        raise FileError(
+            f"{source} holds an array of shape {table.shape}; expected (points, {wanted}), one column for each of "
+            f"{', '.join(coordinates)}, and any measured values after them"
+        )
+    extra = table.shape[1] - wanted
+    names = ["d"] if extra == 1 else [f"d{k + 1}" for k in range(extra)]
+    return [*coordinates, *names], np.array(table, dtype=np.float64)

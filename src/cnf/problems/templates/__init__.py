@@ -1,0 +1,19 @@
+"""Templates: commented problem files that `cnf new` writes."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+TEMPLATES = {
+    "poisson": "Poisson equation on a square with a hole: Dirichlet, Neumann and Robin conditions",
+    "ode": "an ordinary differential equation on an interval",
+    "heat": "heat equation in one dimension and time",
+    "wave": "wave equation, displacement and velocity given at the start",
+    "stokes": "Stokes flow: velocity and pressure, zero-mean pressure by an integral",
+    "sensors": "a field that obeys an equation and passes through measurements from a file",
+}
+
+
+def read_template(name: str) -> str:
+    """The text of a template."""
+    return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
