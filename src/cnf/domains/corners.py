@@ -17,7 +17,8 @@ from torch import Tensor
 from cnf.domains.boundary import Curve
 from cnf.domains.domain import Domain
 
-PER_CORNER = 24
+PER_RAY = 24
+RAYS = (-0.35, 0.35)  # angles to the outward direction: as many poles as boundary points that crowd on the two arms
 TAPER = 3.0  # distances are exp(-TAPER (sqrt(n) - sqrt(k))): root-exponential convergence
 RING = 0.8  # poles per boundary point of a hole
 DEPTH = 3.0  # distance of a ring from the edge over the distance of its poles
@@ -73,15 +74,21 @@ def find_corners(domain: Domain) -> list[Corner]:
 
 def taper(reach: float) -> np.ndarray:
     """Distances from a corner, crowding towards it."""
-    k = np.arange(1, PER_CORNER + 1)
-    return reach * np.exp(-TAPER * (np.sqrt(PER_CORNER) - np.sqrt(k)))
+    k = np.arange(1, PER_RAY + 1)
+    return reach * np.exp(-TAPER * (np.sqrt(PER_RAY) - np.sqrt(k)))
+
+
+def turned(direction: np.ndarray, angle: float) -> np.ndarray:
+    """The direction (2,) turned counterclockwise."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.array([cos * direction[0] - sin * direction[1], sin * direction[0] + cos * direction[1]])
 
 
 def place_poles(domain: Domain, spacing: float) -> Tensor:
     """Points outside the domain (N, 2) for functions with a pole; `spacing` is that of the points on the boundary."""
     if domain.dimension != 2:
         return torch.zeros(0, domain.dimension, dtype=torch.float64)
-    parts = [c.point + taper(c.reach)[:, None] * c.outward for c in find_corners(domain)]
+    parts = [c.point + taper(c.reach)[:, None] * turned(c.outward, a) for c in find_corners(domain) for a in RAYS]
     parts += [_ring(piece, spacing) for piece in domain._pieces if isinstance(piece, Curve) and _is_hole(piece)]
     poles = np.concatenate([np.zeros((0, 2)), *parts])
     return torch.from_numpy(poles[~domain._inside(poles)]) if len(poles) else torch.from_numpy(poles)

@@ -27,7 +27,8 @@ from cnf.tuning.trial import Report, as_mapping
 REHEARSE = 1200  # conditions from which on tuning rehearses with fewer
 REHEARSAL = 800
 FIRST = 2.0  # bandwidth over spacing where the search begins
-WIDEST = 8.0  # bandwidth over the extent of the domain where it ends
+NARROWEST = 0.25  # and below which it never goes: functions that do not see each other
+WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds
 PROBES = 300
 OPEN = 1e-3  # fields that differ by more than this ...
 CONTRAST = 1e3  # ... and by this much more than they miss the equations show that the conditions leave the field open
@@ -96,7 +97,7 @@ def make_plan(problem: Problem) -> Plan:
         checks=held_out,
         probes=inside,
         free=frozenset(free),
-        widest=WIDEST * most_points(problem) ** (1 / domain.dimension) / FIRST,
+        factors=(NARROWEST / FIRST, WIDEST * most_points(problem) ** (1 / domain.dimension) / FIRST),
         steps=problem.tuning.steps if "spread" in free else 0,
         seed=problem.seed,
     )

@@ -15,6 +15,7 @@ from cnf.errors import ViolationError, ViolationWarning
 from cnf.systems.assembly import Block
 from cnf.systems.certificate import Certificate, Residual
 from cnf.systems.diagnostics import find_conflicts
+from cnf.systems.sizes import natural_sizes
 
 if TYPE_CHECKING:
     from cnf.solvers.solver import Factor
@@ -34,6 +35,7 @@ def certify(
 ) -> Certificate:
     """Measure the solved blocks: `parts` (n, k) are the weights of each, `integrals` (P, R) what quadrature adds."""
     missed: dict[str, list[tuple[Tensor, Tensor]]] = {c.name: [] for c in constraints}
+    natural = natural_sizes(constraints)
     reference, weight = 0.0, 0.0
     with torch.no_grad():
         for block, part in zip(blocks, parts, strict=True):
@@ -48,7 +50,10 @@ def certify(
                     rows = slice(start, start + constraints[i].points.shape[0])
                     name, off = constraints[i].name, absolute[rows, k]
                     off = off + integrals[name][:, r] if name in integrals else off
-                    missed[name].append((off, off / norms[rows] / sizes[rows]))
+                    asked = block.targets[rows, k].abs()
+                    # The smaller of two scales: rows of a smooth basis may be so small that any target looks large.
+                    scale = (norms[rows] * sizes[rows]).clamp_max(natural[i]).maximum(asked)
+                    missed[name].append((off, off / scale))
                     start = rows.stop
     kept, known = tuple(blocks), tuple(constraints)
     return Certificate(
@@ -79,6 +84,7 @@ def data_sizes(target: Tensor, norms: Tensor) -> tuple[Tensor, float]:
 
     A row is compared with its own right-hand side over its norm, or with the median of these over all rows that ask for
     something, whichever is larger: zero right-hand sides have a scale then, and no single huge one hides the others.
+    `certify` takes the natural size of the constraint instead where that is smaller.
     """
     scaled = target.abs() / norms
     asked = scaled[target.abs() > NOTHING * target.abs().max()]

@@ -1,13 +1,7 @@
 """Losses that ask how well a field does where nothing was imposed: between its points, and at points left out.
 
-Conditions of different kinds have different units (values, second derivatives). When a loss mixes several constraints,
-the error of each is divided by its natural size
-
-    s_i = U sqrt(mean over rows and points of sum_alpha (|w_alpha| / prod_k l_k^alpha_k)^2),
-
-w_alpha the coefficients of its operator, l_k the extent of all constraint points along coordinate k, and U the
-amplitude of the field that the largest right-hand side asks for. It depends on no parameter of the basis, so the loss
-stays a plain function that line searches can use; rescaling a constraint, a coordinate or the field changes nothing.
+When a loss mixes several constraints, the error of each is divided by its natural size (`cnf.systems.sizes`). That
+depends on no parameter of the basis, so the loss stays a plain function that line searches can use.
 """
 
 from __future__ import annotations
@@ -27,6 +21,7 @@ from cnf.solution import Solution
 from cnf.solvers.adjoint import solve, solve_transposed
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block
+from cnf.systems.sizes import natural_sizes
 from cnf.training.losses import Loss
 from cnf.training.points import Places, fills_space, points_between
 
@@ -204,33 +199,6 @@ def is_paired(solution: Solution, block: Block) -> bool:
 def natural_scales(constraints: Sequence[Constraint]) -> list[float]:
     """The size an error of each constraint is measured by (see the module); 1 if there is only one."""
     return [1.0] if len(constraints) == 1 else natural_sizes(constraints)
-
-
-def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:
-    """What each constraint asks for if the field varies over the whole extent of the points (see the module)."""
-    with torch.no_grad():
-        points = torch.cat([c.points.to(torch.float64) for c in constraints])
-        extent = points.amax(dim=0) - points.amin(dim=0)
-        lengths = torch.where(extent > 0, extent, 1.0).tolist()
-        sizes = [_operator_size(c, lengths) or 1.0 for c in constraints]
-        asked = [float(c.values.to(torch.float64).square().mean().sqrt()) for c in constraints]
-    amplitude = max(a / s for a, s in zip(asked, sizes, strict=True)) or 1.0
-    return [s * amplitude for s in sizes]
-
-
-def _operator_size(constraint: Constraint, lengths: Sequence[float]) -> float:
-    """Root mean square of what the operator makes of a field of amplitude 1 that varies over the given lengths."""
-    total = 0.0
-    for probe in constraint.expanded():
-        for request in probe.requests:
-            for index, weight in request.weights.items():
-                size = weight.to(torch.float64).abs().reshape(-1)
-                if probe.nodes > 1:
-                    size = size.reshape(-1, probe.nodes).sum(dim=1)
-                for length, order in zip(lengths, index, strict=True):
-                    size = size / length**order
-                total += float(size.square().mean())
-    return (total / max(1, len(constraint.operator.rows))) ** 0.5
 
 
 def holds_elsewhere(constraint: Constraint) -> bool:

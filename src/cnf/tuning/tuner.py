@@ -47,7 +47,7 @@ class Plan:
     checks: HeldOutEquations | None = None  # to report the held-out residual whatever the objective
     probes: Tensor | None = None  # (P, D), where the fields of different trials are compared
     free: frozenset[str] = frozenset({"bandwidth", "size"})  # names of the settings that may change
-    widest: float = math.inf  # largest factor on the bandwidths of the start
+    factors: tuple[float, float] = (0.0, math.inf)  # smallest and largest factor on the bandwidths of the start
     steps: int = 0  # training steps of all covariances at the end
     seed: int = 0
 
@@ -153,7 +153,8 @@ def tune_factor(search: Search, start: Settings, rehearsal: bool) -> Settings:
     """One factor on all bandwidths."""
 
     def attempt(logarithm: float) -> float:
-        if search.done or math.exp(logarithm) > search.plan.widest:
+        low, high = search.plan.factors
+        if search.done or not low <= math.exp(logarithm) <= high:
             return math.inf
         return search.attempt(start.widened(math.exp(logarithm)), rehearsal)
 
