@@ -1,8 +1,10 @@
 # Everything runs inside .venv; stamp files in it record what is installed, so a second run installs nothing.
 PYTHON      ?= python3
 PYTEST_ARGS ?=
+PEERS_ARGS  ?=
 
-VENV := .venv
+VENV  := .venv
+PEERS := .venv-peers
 BIN  := $(VENV)/bin
 RUN  := $(VENV)/.installed-run
 DEV  := $(VENV)/.installed-dev
@@ -11,13 +13,13 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench clean distclean
+.PHONY: help demo test lint bench bench-peers clean distclean
 
 help: ## list the targets
 	@echo "make <target> [PYTHON=python3.12]"
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  %-12s %s\n' "$$name" "$$text"; done
 
 demo: $(RUN) ## install what is needed, run the demo, write results/demo
 	$(BIN)/cnf demo --out results/demo
@@ -33,12 +35,16 @@ lint: $(DEV) ## check style, formatting and types
 bench: $(RUN) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
+PEER_NAMES := deepxde tfc siren scipy
+bench-peers: $(RUN) $(PEER_NAMES:%=$(PEERS)/%/.installed) ## compare with other packages, each in its own environment
+	$(BIN)/python -m benchmarks.peers $(PEERS_ARGS)
+
 clean: ## remove caches, build products and the demo's output; keep .venv
 	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis results/demo
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +
 
-distclean: clean ## remove .venv as well
-	rm -rf $(VENV)
+distclean: clean ## remove .venv and the environments of other packages as well
+	rm -rf $(VENV) $(PEERS)
 
 # pip is the last thing venv writes: an interrupted creation is started again.
 $(BIN)/pip:
@@ -57,3 +63,15 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing cnf with its test and lint tools (a minute or two)"
 	@$(PIP) install -qq -c constraints.txt -e '.[dev]'
 	@touch $(RUN) $@
+
+# What each of the other packages needs, and one rule for all.
+$(PEERS)/deepxde/.installed: PACKAGES := deepxde torch
+$(PEERS)/tfc/.installed: PACKAGES := tfc
+$(PEERS)/siren/.installed: PACKAGES := numpy torch
+$(PEERS)/scipy/.installed: PACKAGES := numpy scipy
+
+$(PEERS)/%/.installed: constraints.txt
+	@echo "installing $(PACKAGES) in $(PEERS)/$* (a minute)"
+	@test -x $(PEERS)/$*/bin/pip || $(PYTHON) -m venv $(PEERS)/$*
+	@$(PEERS)/$*/bin/python -m pip --disable-pip-version-check install -qq -c constraints.txt $(PACKAGES)
+	@touch $@

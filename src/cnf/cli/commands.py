@@ -51,12 +51,13 @@ def root(
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """Run the whole demonstration; takes about a minute.
 
-    The paper's advection problem by three methods and the light path problem: certificates, errors beside the
-    paper's, and pictures.
+    The paper's advection problem by three methods, the light path problem, and a problem file: certificates, errors
+    beside the paper's, and pictures.
     """
     from cnf.applications import solve_light_path
     from cnf.applications.advection import METHODS
     from cnf.cli.runs import describe_ends, run_advection, write_text
+    from cnf.problems.templates import read_template
     from cnf.reports import plots, tables
 
     folder = check_folder(out)
@@ -83,7 +84,11 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
             path.history, folder / "light_path_learning.png", "light path", "travel time", path.exact_time
         ),
     ]
-    say(f"\npictures are in {folder}: {', '.join(p.name for p in made)}")
+    say("\n3. A problem file: the Poisson equation on a square with a hole, as written by cnf new poisson\n")
+    example = folder / "poisson.toml"
+    write_text(example, read_template("poisson"))
+    problems.solve(example, out=folder / "poisson", seed=seed)
+    say(f"\npictures are in {folder}: {', '.join(p.name for p in made)} and poisson/report.html")
 
 
 @app.command()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
 EXPECTED_TRIALS = 14
+HOPELESS = 0.1  # relative residual between the points that no one can want
 
 
 def solve(
@@ -35,7 +36,7 @@ def solve(
 ) -> None:
     """Solve the problem in a file: tune, solve, certify, show.
 
-    Exit code 0 only if every condition holds within the tolerance.
+    Exit code 0 only if every condition holds within the tolerance, and roughly between the points as well.
     """
     changes: dict[str, object] = {}
     changes |= {"seed": seed} if seed is not None else {}
@@ -47,7 +48,9 @@ def solve(
     folder = None
     if out is not None:
         folder = check_folder(out)
-        from cnf.reports.answer import write_answer  # matplotlib is asked for before the work, not after
+        from cnf.reports.answer import check_pictures, write_answer
+
+        check_pictures()  # matplotlib is asked for before the work, not after
     answer = run_problem(problem)
     from cnf.reports.answer_table import answer_table
 
@@ -61,6 +64,11 @@ def solve(
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
     if not answer.certificate.exact:
         raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
+    if answer.worst_held_out > HOPELESS:
+        raise CnfError(
+            "the conditions hold at their points but not between them: they contradict each other, their data jump, or "
+            "there are far too few points"
+        )
 
 
 def run_problem(problem: Problem) -> Answer:

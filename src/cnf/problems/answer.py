@@ -68,6 +68,16 @@ class Answer:
         return max(known, default=math.nan)
 
     @property
+    def estimate(self) -> float:
+        """An estimate of the relative error, NaN if there is none.
+
+        The larger of what the equations miss between the points and the difference to a second solution. No bound: an
+        ill-posed problem amplifies the former, and two fields may share a mistake.
+        """
+        found = [v for v in (self.worst_held_out, self.disagreement) if v is not None and not math.isnan(v)]
+        return max(found, default=math.nan)
+
+    @property
     def resolved(self) -> bool:
         """False if the equations hold at their points but visibly not between them."""
         return not self.worst_held_out > RESOLVED
@@ -88,6 +98,8 @@ class Answer:
                 f"NOT RESOLVED: between the points the equations are off by {self.worst_held_out:.1e} (relative). "
                 "Use more points; if that does not help, the equations contradict each other or their data jump"
             )
+        if not (self.resolved and certificate.exact):
+            lines += [f"hint: {hint}" for hint in self.problem.check().hints]
         if self.tuning.interrupted:
             lines.append("tuning was interrupted: this is the best field found so far")
         return lines

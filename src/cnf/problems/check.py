@@ -201,7 +201,7 @@ def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
             f"it has fewer, near ({at}) for instance"
         )
     rich = (counts > wanted + 0.1).nonzero()[:, 0]
-    if len(rich) > 0.2 * len(sample):
+    if len(rich) > 0.5 * len(sample):
         excess = (
             f"{100 * len(rich) / len(sample):.0f} % of the boundary has more than {wanted} condition"
             f"{'s' if wanted > 1 else ''} on {channel}; they may contradict the equation"
@@ -216,7 +216,7 @@ def _covered(sample: Tensor, points: Tensor) -> Tensor:
     known, asked = points.numpy() / scale, sample.numpy() / scale
     if len(known) > 1:
         near = cKDTree(known).query(known, k=2)[0][:, 1]
-        limit = 2.5 * float(sorted(near)[int(0.9 * (len(near) - 1))])
+        limit = 1.2 * float(sorted(near)[int(0.9 * (len(near) - 1))])
     else:
         limit = 1e-9
     return sample.new_tensor((cKDTree(known).query(asked)[0] <= max(limit, 1e-9)).astype(float))

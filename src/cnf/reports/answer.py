@@ -106,6 +106,7 @@ def summary_text(answer: Answer) -> str:
         "notes": list(certificate.notes),
         "errors": answer.errors,
         "disagreement": answer.disagreement,
+        "estimate": answer.estimate,
         "tuning": {
             "objective": tuning.objective,
             "interrupted": tuning.interrupted,

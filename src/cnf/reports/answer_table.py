@@ -77,9 +77,9 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
     if answer.errors:
         errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
         found.append((None, f"Relative error against the exact solution: {errors}."))
-    if answer.disagreement is not None:
+    if not math.isnan(answer.estimate):
         found.append(
-            (None, f"A second solution with another basis differs by {answer.disagreement:.1e}: an error estimate.")
+            (None, f"Estimate of the relative error, from the residual and a second solution: {answer.estimate:.1e}.")
         )
     return found
 
@@ -110,8 +110,10 @@ def list_facts(answer: Answer) -> dict[str, str]:
     }
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
-    if answer.disagreement is not None:
-        facts["estimate"] = f"{answer.disagreement:.1e} (relative difference to a second solution with another basis)"
+    if not math.isnan(answer.estimate):
+        facts["estimate"] = (
+            f"{answer.estimate:.1e} (of the relative error: residual between the points, second solution)"
+        )
     trials = answer.tuning.trials
     settings = ", ".join(f"{k} {show_setting(v)}" for k, v in answer.tuning.best.settings.items()) if trials else "-"
     stopped = ", interrupted" if answer.tuning.interrupted else ""
@@ -127,6 +129,8 @@ def show_number(value: float) -> str:
 
 def show_setting(value: object) -> str:
     """A setting as short text: numbers with four digits."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):

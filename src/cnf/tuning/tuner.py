@@ -30,7 +30,6 @@ SCAN, REFINE, RATIO = 4, 4, math.log(2.0)
 SIDESTEP = math.log(1.5)  # first step along one coordinate
 SHRINK = math.log(0.8)  # step of the walk at full size
 SIZES = (3.0,)  # functions per condition tried besides the first
-WORTH = 0.3  # a larger basis must be this much better, in powers of ten
 SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
 ENOUGH = -13.0  # log10 of a relative residual below which there is nothing to gain but rounding
 
@@ -179,17 +178,17 @@ def tune_coordinates(search: Search, start: Settings, rehearsal: bool) -> Settin
 
 
 def tune_poles(search: Search, start: Settings, rehearsal: bool) -> Settings:
-    """Without the functions with poles, if that is as good."""
-    without = replace(start, poles=False)
-    return without if search.attempt(without, rehearsal) < search.leader()[1].score + WORTH else start
+    """Without the functions with poles, if that is better."""
+    known, without = search.leader()[1].score, replace(start, poles=False)
+    return without if search.attempt(without, rehearsal) < known else start
 
 
 def tune_size(search: Search, start: Settings, rehearsal: bool) -> Settings:
-    """More functions, if they make the field clearly better."""
+    """More functions, if that is better."""
     best, known = start, search.leader()[1].score
     for size in SIZES:
         found = search.attempt(replace(best, size=size), rehearsal)
-        if found < known - WORTH:
+        if found < known:
             best, known = replace(best, size=size), found
     return best
 
