@@ -20,6 +20,7 @@ from cnf.field import ConstrainedField
 from cnf.problems.answer import Answer, measure_errors
 from cnf.problems.check import check_problem
 from cnf.problems.problem import Problem
+from cnf.problems.uniqueness import lost_share
 from cnf.systems.judgement import judge
 from cnf.tuning import HeldOutEquations, Plan, Settings, Trial, Tuning, make_objective, tune
 from cnf.tuning.trial import Report, as_mapping
@@ -30,8 +31,7 @@ FIRST = 2.0  # bandwidth over spacing where the search begins
 NARROWEST = 0.25  # and below which it never goes: functions that do not see each other
 WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds
 PROBES = 300
-OPEN = 1e-3  # fields that differ by more than this ...
-CONTRAST = 1e3  # ... and by this much more than they miss the equations show that the conditions leave the field open
+OPEN = 0.5  # share of a known field that may be lost when it is found again from its conditions
 
 
 def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
@@ -57,8 +57,8 @@ def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
         measure_errors(problem, solution),
         time.perf_counter() - started,
     )
-    if problem.solving.underdetermined == "refuse" and second is not None:
-        refuse_open(answer, second)
+    if problem.solving.underdetermined == "refuse":
+        refuse_open(answer)
     return answer
 
 
@@ -66,7 +66,7 @@ def make_plan(problem: Problem) -> Plan:
     """What the tuner needs to know."""
     domain, options = problem.domain, problem.basis
     checks = problem.checks()
-    inside = domain.fill(PROBES, "halton", problem.seed + 104729)
+    inside: Tensor = domain.fill(PROBES, "halton", problem.seed + 104729)
     objective = problem.tuning.objective or ("held-out" if checks else "leave-one-out")
     held_out = HeldOutEquations(checks) if checks else None
     loss = (
@@ -202,17 +202,22 @@ def difference(a: Tensor | None, b: Tensor | None) -> float:
     return float((off / sizes.clamp_min(floor or 1.0)).max())
 
 
-def refuse_open(answer: Answer, second: Trial) -> None:
-    """Refuse a field that another field contradicts although it meets the same equations."""
-    off = answer.disagreement
-    if off is None or not off > OPEN or not answer.certificate.exact:
+def refuse_open(answer: Answer) -> None:
+    """Refuse a field that is one of many."""
+    problem = answer.problem
+    if not answer.certificate.exact:
         return
-    if any(off <= CONTRAST * missed for missed in (answer.worst_held_out, second.residual)):  # NaN: not measured
+    constraints = (
+        problem.constraints if answer.conditions <= REHEARSE else problem.rehearsal(REHEARSAL / answer.conditions)
+    )
+    probes = problem.domain.fill(PROBES, "halton", problem.seed)
+    lost = lost_share(problem, constraints, lambda given: count_functions(problem.space, given, 2.0), probes)
+    if not lost > OPEN:
         return
     hints = check_problem(answer.problem).missing
     missing = f" Missing: {'; '.join(hints)}." if hints else ""
     raise UnderdeterminedError(
-        "the conditions do not determine the field: two fields that meet all of them differ by "
-        f"{off:.0e} (relative).{missing} Add conditions, or ask for the smoothest field with "
-        "underdetermined = 'minimum-norm' in [solve]"
+        "the conditions do not determine the field: of another field, made up as a test, "
+        f"{min(lost, 1):.0%} is lost when it is found again from its conditions.{missing} Add conditions or points, or "
+        "ask for the smoothest field with underdetermined = 'minimum-norm' in [solve]"
     )
