@@ -107,6 +107,8 @@ def run_method(method: str, problem: str, threads: int, seed: int, budget: str, 
 
 def read_result(problem: str, method: str, code: int, output: str, errors: str) -> Row:
     """The last line of the output as a row, or the last line of the errors as its note."""
+    if code < 0:
+        return Row(problem, method, note=f"failed: ended by signal {-code}")  # what it said last is not the reason
     if code != 0:
         return Row(problem, method, note=f"failed: {last_line(errors) or f'exit code {code}'}")
     try:
@@ -184,7 +186,7 @@ def plot_rows(rows: Sequence[Row], path: Path) -> Path:
             size = 220 if row.method == "cnf" else 75
             style: Any = {"marker": MARKERS[row.method], "color": COLOURS[row.problem], "s": size}
             panel.scatter(row.seconds, row.error, edgecolors="white", linewidths=0.8, zorder=3, **style)
-        panel.set(xscale="log", yscale="log", xlabel="time in seconds, tuning included", ylabel="relative L2 error")
+        panel.set(xscale="log", yscale="log", xlabel="time in seconds", ylabel="relative L2 error")
         panel.set_title("lower left is better")
         panel.grid(True, color="#E4E4E4", linewidth=0.7)
         methods = [m for m in METHODS if any(r.method == m for r in shown)]

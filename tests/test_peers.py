@@ -357,7 +357,8 @@ def test_a_peer_that_fails_shows_its_last_line(environments):
 def test_a_peer_without_result_or_words(environments):
     environments("tfc", "echo nothing to see")
     assert run_wave().note == "failed: no result in its output, which ends 'nothing to see'"
-    assert peers.read_result("wave", "tfc", -9, "", "").note == "failed: exit code -9"
+    assert peers.read_result("wave", "tfc", 3, "", "").note == "failed: exit code 3"
+    assert peers.read_result("wave", "tfc", -9, "", "some advice\n").note == "failed: ended by signal 9"
 
 
 def test_a_peer_that_takes_too_long_is_stopped(environments):

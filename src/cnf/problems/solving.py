@@ -25,8 +25,8 @@ from cnf.systems.judgement import judge
 from cnf.tuning import HeldOutEquations, Plan, Settings, Trial, Tuning, make_objective, tune
 from cnf.tuning.trial import Report, as_mapping
 
-REHEARSE = 1200  # conditions from which on tuning rehearses with fewer
-REHEARSAL = 800
+REHEARSE = 900  # conditions from which on tuning rehearses with fewer
+REHEARSAL = 500
 FIRST = 2.0  # bandwidth over spacing where the search begins
 NARROWEST = 0.25  # and below which it never goes: functions that do not see each other
 WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds

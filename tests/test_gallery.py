@@ -1,0 +1,159 @@
+"""Every problem file in examples/pde is solved as a user would, and its error is held against a bound per file.
+
+The exact solutions stand in the files and were derived by hand; the errors are measured here anew, on points of this
+test's own, so that neither the file nor the answer is believed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cnf
+from cnf.errors import CnfWarning
+
+FOLDER = Path(__file__).parent.parent / "examples" / "pde"
+FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+# Relative L2 error of every channel.
+BOUNDS: dict[str, dict[str, float]] = {
+    "advection": {"u": 1e-10},
+    "annulus": {"u": 1e-9},
+    "ball": {"u": 1e-10},
+    "biharmonic": {"w": 1e-11},
+    "convection_diffusion": {"u": 1e-11},
+    "corner": {"u": 1e-4},  # singular: the gradient is infinite in the corner
+    "heat": {"u": 1e-8},
+    "helmholtz": {"u": 1e-10},
+    "inverse_source": {"u": 1e-8, "q": 1e-6},
+    "neumann": {"u": 1e-11},
+    "periodic": {"u": 1e-10},
+    "poisson_1d": {"u": 1e-12},
+    "poisson_2d": {"u": 1e-11},
+    "poisson_holes": {"u": 1e-11},
+    "sensors": {"u": 1e-8},
+    "stokes": {"u": 1e-9, "v": 1e-9, "p": 1e-7},
+    "unit_mass": {"p": 1e-12},
+    "wave": {"u": 1e-7},
+}
+RESIDUAL = {"poisson_1d": 1e-13}  # of the conditions, relative; others:
+USUAL_RESIDUAL = 1e-10
+HELD_OUT = {"corner": 1e-3}  # relative residual between the points; others:
+USUAL_HELD_OUT = 1e-5
+SLOW = (
+    "annulus",
+    "ball",
+    "biharmonic",
+    "convection_diffusion",
+    "corner",
+    "heat",
+    "helmholtz",
+    "inverse_source",
+    "periodic",
+    "poisson_holes",
+    "stokes",
+    "wave",
+)
+
+
+@cache
+def solved(name: str) -> cnf.Answer:
+    """The answer to a file, solved once whatever the number of tests."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # a test below asks for what a warning would say
+        return cnf.Problem.read(FOLDER / f"{name}.toml").solve()
+
+
+every_file = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in FILES]
+)
+
+
+def test_every_file_has_a_bound():
+    """A new file without an entry fails here; so does an entry without a file."""
+    assert sorted(BOUNDS) == FILES
+
+
+@every_file
+def test_error(name: str):
+    """Relative L2 error against the exact solution at 2000 uniform random points of the domain."""
+    answer = solved(name)
+    points = answer.problem.domain.random(2000, torch.Generator().manual_seed(1))
+    assert answer.problem.exact is not None and set(answer.problem.exact) == set(BOUNDS[name])
+    for k, channel in enumerate(answer.problem.space.channels):
+        wanted = answer.problem.exact[channel](points)
+        error = float((answer(points)[:, k] - wanted).norm() / wanted.norm())
+        assert error <= BOUNDS[name][channel], channel
+        assert answer.errors is not None
+        assert answer.errors[channel] <= BOUNDS[name][channel], "the error that the answer reports"
+
+
+@every_file
+def test_conditions_hold(name: str):
+    """The certificate is exact and full of numbers; the residuals are measured anew with the solution's operators."""
+    answer = solved(name)
+    certificate = answer.certificate
+    bound = RESIDUAL.get(name, USUAL_RESIDUAL)
+    assert certificate.exact and certificate.worst <= bound
+    assert set(certificate.residuals) == {equation.name for equation in answer.problem.equations}
+    assert all(math.isfinite(r.absolute) and r.relative <= bound for r in certificate.residuals.values())
+    for constraint in answer.problem.constraints:
+        again = float(answer.solution.residual(constraint).abs().max())
+        assert again <= 10 * certificate.residuals[constraint.name].absolute + 1e-10, constraint.name
+
+
+@every_file
+def test_estimate_warns_of_the_error(name: str):
+    """What is shown as the estimate is at least a hundredth of the true error, rounding apart."""
+    answer = solved(name)
+    assert answer.errors is not None
+    assert max(answer.errors.values()) <= 1e2 * max(answer.estimate, 1e-13)
+
+
+@every_file
+def test_resolved_between_the_points(name: str):
+    """No file is reported as unresolved, and the verdict has nothing bad to say."""
+    answer = solved(name)
+    assert answer.resolved and answer.worst_held_out <= HELD_OUT.get(name, USUAL_HELD_OUT)
+    assert not any(line.startswith("NOT") for line in answer.verdict())
+
+
+@pytest.mark.slow
+def test_stokes_flow_keeps_its_volume():
+    """The divergence of the velocity at the points where it was asked for, absolute: 1e-11 for speeds of one."""
+    answer = solved("stokes")
+    divergence = next(c for c in answer.problem.constraints if c.name == "divergence")
+    assert divergence.points.shape[0] >= 400
+    assert float(answer.solution.residual(divergence).abs().max()) <= 1e-11
+    assert answer.certificate.residuals["divergence"].absolute <= 1e-11
+
+
+def test_sensors_pass_through_every_measurement():
+    """The field equals the column d of the file at its points."""
+    lines = (FOLDER / "sensors.csv").read_text().splitlines()
+    table = torch.tensor([[float(v) for v in line.split(",")] for line in lines[1:]], dtype=torch.float64)
+    assert lines[0] == "x,y,d" and len(table) >= 20
+    assert float((solved("sensors")(table[:, :2])[:, 0] - table[:, 2]).abs().max()) <= 1e-11
+
+
+def test_unit_mass_has_unit_mass():
+    """Gauss-Legendre quadrature of this test's own, 200 nodes on [-4, 4]."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    values = solved("unit_mass")(torch.from_numpy(4 * nodes)[:, None])[:, 0].numpy()
+    assert float(4 * (weights * values).sum()) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_periodic_meets_itself():
+    """Value and slope at both ends, at times that are no points of the problem."""
+    times = torch.linspace(0.013, 0.987, 31, dtype=torch.float64)
+    left, right = (torch.stack([torch.full_like(times, x), times], dim=1) for x in (0.0, 1.0))
+    solution = solved("periodic").solution
+    for latex in ("u", "u_x"):
+        assert float((solution.apply(latex, left) - solution.apply(latex, right)).abs().max()) <= 1e-8
