@@ -53,6 +53,12 @@ def bases(constraints: list[cnf.Constraint]) -> dict[str, cnf.bases.Basis]:
         "features": cnf.bases.ConstraintLayer(SPACE, cnf.encoders.FourierFeatures(2, 30, hidden=(16,), seed=1)),
         "independent": cnf.bases.Independent(SPACE, members),
         "concat": cnf.bases.Concat([cnf.bases.Polynomial(SPACE, 2), cnf.bases.RandomFourier(SPACE, 30, 0.5)]),
+        "poles": cnf.bases.Concat(
+            [
+                cnf.bases.RandomFourier(SPACE, 30, 0.5),
+                cnf.bases.Kernel(SPACE, torch.full((4, 2), 5.0, dtype=torch.float64).cumsum(0), cnf.kernels.Pole()),
+            ]
+        ),
     }
 
 

@@ -169,6 +169,15 @@ def _kernel(kernel: Callable[[int], kernels.KernelProfile], encoder: Callable[[i
     return build
 
 
+def _poles(space: cnf.Space, points: Tensor) -> Basis:
+    """Poles away from all points, as they are used: outside the domain."""
+    return Kernel(space, points + 3.0, kernels.Pole())
+
+
+def _pole_values(basis: Basis, x: np.ndarray) -> np.ndarray:
+    return np.log(distances(x, _np(basis.anchors)))
+
+
 def _skewed(full: bool):
     def build(space: cnf.Space, points: Tensor) -> Basis:
         basis = SkewedRBF(space, points, bandwidth=0.4, full=full)
@@ -457,6 +466,7 @@ CASES = [
     Case("Kernel-Wendland-1", _kernel(lambda d: kernels.Wendland(1, 0.9)), _wendland_values, 2, 0),
     Case("Kernel-Wendland-0", _kernel(lambda d: kernels.Wendland(0, 0.9)), _wendland_values, 0, 0),
     Case("Kernel-TruncatedGaussian", _kernel(lambda d: kernels.TruncatedGaussian(0.2)), _truncated_values, 0, 0),
+    Case("Kernel-Pole", _poles, _pole_values),
     Case(
         "Kernel-Gaussian-MLP",
         _kernel(lambda d: kernels.Gaussian(1.0), _mlp),
