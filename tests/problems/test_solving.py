@@ -249,7 +249,7 @@ def test_interrupt_without_any_trial_is_an_interrupt(monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cnf.problems.solving.build_field", interrupted)
+    monkeypatch.setattr("cnf.problems.planning.build_field", interrupted)
     with pytest.raises(KeyboardInterrupt):
         line().solve()
 
