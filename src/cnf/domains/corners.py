@@ -3,7 +3,7 @@
 The solution of an elliptic equation is not smooth in a corner, and beyond the edge of a hole it continues towards
 singularities inside the hole. Sums of waves, smooth everywhere, follow that slowly. Functions with a pole outside the
 domain follow it fast if the poles crowd towards the corner exponentially, and if a hole has a ring of them inside.
-Conditions must then crowd towards the corner as well: `crowd` gives points of the boundary that do.
+Conditions must then crowd towards the corner as well, and be closer on the edge of a hole: `crowd` gives such points.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cnf.domains.domain import Domain
 PER_RAY = 24
 RAYS = (-0.35, 0.35)  # angles to the outward direction: as many poles as boundary points that crowd on the two arms
 TAPER = 3.0  # distances are exp(-TAPER (sqrt(n) - sqrt(k))): root-exponential convergence
-RING = 0.8  # poles per boundary point of a hole
+RING = 1.8  # poles in a hole per spacing of its edge, which gets two points per spacing
 DEPTH = 3.0  # distance of a ring from the edge over the distance of its poles
 DEEPEST = 0.7  # of the radius
 MEETING = 1e-6  # ends of pieces closer than this, over the length of the boundary, meet
@@ -95,8 +95,16 @@ def place_poles(domain: Domain, spacing: float) -> Tensor:
 
 
 def crowd(domain: Domain, spacing: float) -> list[tuple[tuple[str, ...], Tensor, Tensor]]:
-    """Boundary points that crowd towards every corner: names of their piece, points (P, 2) and normals (P, 2)."""
+    """More boundary points: crowding towards every corner, and between those that a hole has already.
+
+    Each entry has the names of a piece, points (P, 2) and normals (P, 2).
+    """
     found = []
+    for piece in domain._pieces:
+        if isinstance(piece, Curve) and _is_hole(piece):
+            count = max(4, round(piece.measure / spacing))
+            points, normals = piece.at(piece.start + piece.measure * np.arange(count) / count)
+            found.append((piece.names, torch.from_numpy(points), torch.from_numpy(normals)))
     for corner in find_corners(domain):
         for arm in corner.arms:
             distances = taper(corner.reach)

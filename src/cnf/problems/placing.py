@@ -124,7 +124,7 @@ class Placing:
         return interior_spacing(self.problem.domain, self.interior())
 
     def _crowded(self, found: Sample, place: Place) -> Sample:
-        """The points of a boundary part with more of them near corners, as poles are placed there too."""
+        """The points of a boundary part with more of them near corners and on holes, where poles are placed too."""
         extra = []
         for names, points, normals in crowd(self.problem.domain, self.spacing()):
             if place.kind == "boundary" or (place.kind == "shape" and place.shape in names):
