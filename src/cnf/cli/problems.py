@@ -75,7 +75,7 @@ def run_problem(problem: Problem) -> Answer:
     """Solve with a display of the trials."""
     from cnf.cli.display import part
 
-    say(f"{problem.title}: {problem.conditions} conditions, tuned by the field's own equations\n")
+    say(f"{problem.title}: {problem.conditions} conditions\n")
     with part(open_console(), "tuning", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
         answer = problem.solve(report=shown.tell)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cnf.problems.answer import Answer
 
 
+OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")
+
+
 def check_pictures() -> None:
     """Raise `MissingExtraError` if pictures cannot be drawn; worth asking before a long solve."""
     try:
@@ -70,6 +73,9 @@ def write_answer(
         if is_timed(answer):
             shown.append(write("animation.gif", lambda path: write_animation(answer, path)))
     write("report.html", lambda path: write_report(answer, path, shown))
+    for name in OPTIONAL:  # of an earlier problem in the same folder: they would be taken for this one's
+        if target / name not in written:
+            (target / name).unlink(missing_ok=True)
     return written
 
 
