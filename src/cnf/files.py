@@ -39,7 +39,7 @@ def check_writable(path: object) -> Path:
         target.exists()  # a name that is too long fails here
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot write {target!r}: {reason}; choose another name or folder") from None
+        raise FileError(f"cannot write {target}: {reason}; choose another name or folder") from None
     return target
 
 
@@ -81,7 +81,12 @@ def read_text(path: object, largest: int) -> str:
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
     """Save a dictionary of tensors and plain values, marked with what it is."""
     marked = {"kind": kind, "version": version, **content}
-    return write_atomically(path, lambda temporary: torch.save(marked, temporary))
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:  # by name, torch would put the temporary name into the archive
+            torch.save(marked, file)
+
+    return write_atomically(path, write)
 
 
 def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) -> dict:

@@ -248,7 +248,7 @@ def test_interrupt_is_130(line: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cnf.problems.solving.build_field", interrupted)
+    monkeypatch.setattr("cnf.problems.planning.build_field", interrupted)
     assert run(["solve", str(line)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

@@ -47,6 +47,10 @@ class StandIn:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def estimate(self) -> float:
+        return max(self.worst_held_out, self.disagreement or 0.0)
+
+    @property
     def worst_held_out(self) -> float:
         return max((v for v in self.held_out.values() if not math.isnan(v)), default=math.nan)
 
@@ -125,6 +129,7 @@ def solve(
         description="",
         space=space,
         domain=region,
+        domain_text="a region",
         equations=tuple(SimpleNamespace(name=n, on=on, latex=latex, file=None) for n, on, latex, _ in equations),
         exact=exact,
         seed=0,

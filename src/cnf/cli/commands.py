@@ -49,7 +49,7 @@ def root(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
-    """Run the whole demonstration; takes about a minute.
+    """Run the whole demonstration; takes a minute or two.
 
     The paper's advection problem by three methods, the light path problem, and a problem file: certificates, errors
     beside the paper's, and pictures.

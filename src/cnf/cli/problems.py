@@ -59,12 +59,16 @@ def solve(
         say(line)
     if folder is not None:
         made = write_answer(answer, folder)
-        say(f"\nwritten to {folder}: {', '.join(path.name for path in made)}")
+        series = [path for path in made if path.parent != folder]
+        names = [path.name for path in made if path.parent == folder]
+        names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
+        say(f"\nwritten to {folder}: {', '.join(names)}")
     else:
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
     if not answer.certificate.exact:
         raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
-    if answer.worst_held_out > HOPELESS:
+    open_on_purpose = problem.solving.underdetermined == "minimum-norm"  # another field may differ then
+    if (answer.worst_held_out if open_on_purpose else answer.estimate) > HOPELESS:
         raise CnfError(
             "the conditions hold at their points but not between them: they contradict each other, their data jump, or "
             "there are far too few points"

@@ -27,7 +27,11 @@ def check_folder(out: Path) -> Path:
     """The folder, if files can be written there; asked before the work, not after."""
     if not out.name:
         raise CnfError("--out is empty; give the name of a folder")
-    if out.exists() and not out.is_dir():
+    try:
+        is_file = out.exists() and not out.is_dir()
+    except OSError as error:
+        raise CnfError(f"--out cannot be used: {error.strerror or error}") from None
+    if is_file:
         raise CnfError(f"--out {out} is a file; give a folder")
     check_writable(out / "report.txt")
     return out

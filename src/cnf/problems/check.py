@@ -14,8 +14,8 @@ from torch import Tensor
 
 from cnf.constraints import Constraint
 from cnf.domains import Timed
-from cnf.domains.description import to_text
 from cnf.operators.printing import CoefficientPrinter
+from cnf.problems.places import TOUCH, Place
 from cnf.problems.problem import Problem
 
 BOUNDARY_SAMPLE = 400
@@ -66,7 +66,7 @@ def check_problem(problem: Problem) -> Check:
         surplus += [excess] if excess else []
     return Check(
         problem.title,
-        to_text(problem.domain),
+        problem.domain_text,
         readings,
         sum(c.rows for c in constraints),
         tuple(missing),
@@ -115,8 +115,8 @@ def is_closed(constraint: Constraint, channel: str, problem: Problem) -> bool:
     return False
 
 
-def _touching(problem: Problem, channel: str) -> list[tuple[float, Tensor]]:
-    """Where conditions outside the interior look at the channel: points (P, D), and how many conditions that makes.
+def _touching(problem: Problem, channel: str) -> list[tuple[float, Place, Tensor]]:
+    """Where conditions outside the interior look at the channel: place, points (P, D), and how many conditions.
 
     A condition that ties two places together, such as u(0, t) = u(1, t), counts half at each.
     """
@@ -127,7 +127,7 @@ def _touching(problem: Problem, channel: str) -> list[tuple[float, Tensor]]:
         rows = [any(term.channel == channel for term in row) for row in constraint.operator.rows]
         local = [probe.points for probe in constraint.expanded() if probe.nodes == 1]
         if any(rows):
-            found += [(sum(rows) / len(local), points) for points in local]
+            found += [(sum(rows) / len(local), place, points) for points in local]
     return found
 
 
@@ -149,7 +149,7 @@ def _initial_gaps(problem: Problem) -> list[str]:
         return []
     wanted = {c: _orders(problem, c)[1] for c in problem.space.channels}
     found = {
-        c: round(sum(w for w, points in _touching(problem, c) if _is_instant(problem, points)))
+        c: round(sum(w for w, _, points in _touching(problem, c) if _is_instant(problem, points)))
         for c in problem.space.channels
     }
     if sum(found.values()) >= sum(wanted.values()):
@@ -188,9 +188,9 @@ def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
     wanted = order // 2
     sample = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed).points
     counts = sample.new_zeros(sample.shape[0])
-    for weight, points in _touching(problem, channel):
+    for weight, place, points in _touching(problem, channel):
         if not _is_instant(problem, points):
-            counts += _covered(sample, points) * weight
+            counts += _covered(problem, sample, place, points) * weight
     bare = (counts < wanted - 0.1).nonzero()[:, 0]
     gap = excess = ""
     if len(bare) > 0.02 * len(sample):
@@ -209,17 +209,25 @@ def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
     return gap, excess
 
 
-def _covered(sample: Tensor, points: Tensor) -> Tensor:
-    """One for the samples (S, D) that have a point of the condition nearby, (S,)."""
-    reach = sample.amax(dim=0) - sample.amin(dim=0)
-    scale = reach.where(reach > 0, reach.new_ones(())).numpy()
-    known, asked = points.numpy() / scale, sample.numpy() / scale
-    if len(known) > 1:
-        near = cKDTree(known).query(known, k=2)[0][:, 1]
-        limit = 1.2 * float(near.max())  # points may crowd in corners, so the widest gap counts
-    else:
-        limit = 1e-9
-    return sample.new_tensor((cKDTree(known).query(asked)[0] <= max(limit, 1e-9)).astype(float))
+def _covered(problem: Problem, sample: Tensor, place: Place, points: Tensor) -> Tensor:
+    """One for the samples (S, D) of the boundary that a condition at these points is meant for, (S,)."""
+    domain = problem.domain
+    extent = points.new_tensor([b - a for a, b in zip(domain.lower, domain.upper, strict=True)])
+    flat = points.amax(dim=0) - points.amin(dim=0) <= TOUCH * extent
+    if bool(flat.any()):  # a face, or the other end of a periodic pair
+        return ((sample - points[0]).abs() <= 1e-6 * extent)[:, flat].all(dim=1).to(sample)
+    if place.kind == "boundary":
+        return sample.new_ones(sample.shape[0])
+    if place.kind == "shape":
+        known = domain.boundary_points(10 * BOUNDARY_SAMPLE, problem.seed, place.shape).points
+    else:  # of a file, only what lies on the boundary
+        known = points[~domain.contains(points, 1e-6 * float(extent.max()))]
+    if not len(known):
+        return sample.new_zeros(sample.shape[0])
+    scaled, asked = (known / extent).numpy(), (sample / extent).numpy()
+    near = cKDTree(scaled).query(scaled, k=min(2, len(scaled)))[0]
+    limit = 2 * float(near.max()) if near.ndim > 1 else 1e-9
+    return sample.new_tensor((cKDTree(scaled).query(asked)[0] <= limit).astype(float))
 
 
 def _terms(problem: Problem, channel: str):

@@ -27,6 +27,8 @@ def check_table(value: object, known: Iterable[str], where: Where) -> dict:
 def check_text(value: object, where: Where) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ProblemError(f"expected a text that is not empty, got {shown(value)}", where)
+    if any(ord(letter) < 32 and letter not in "\n\t" for letter in value):
+        raise ProblemError(f"control characters are not allowed in a text, got {shown(value)}", where)
     return value
 
 

@@ -12,6 +12,7 @@ from cnf.tuning import OBJECTIVES
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
+LOOSEST = 1e-2  # relative residual that can be called meeting a condition
 LARGEST = 20_000  # conditions that are solved densely; more would need tens of gigabytes
 
 
@@ -115,11 +116,18 @@ def read_tuning(given: object) -> TuningOptions:
 def read_solve(given: object) -> SolveOptions:
     table = check_table({} if given is None else given, ("tolerance", "underdetermined"), ("solve",))
     return SolveOptions(
-        tolerance=check_number(table.get("tolerance", 1e-9), ("solve", "tolerance")),
+        tolerance=_tolerance(table.get("tolerance", 1e-9)),
         underdetermined=check_choice(
             table.get("underdetermined", "refuse"), ("refuse", "minimum-norm"), ("solve", "underdetermined")
         ),
     )
+
+
+def _tolerance(given: object) -> float:
+    found = check_number(given, ("solve", "tolerance"))
+    if found > LOOSEST:
+        raise ProblemError(f"a tolerance above {LOOSEST:g} means nothing; got {found:g}", ("solve", "tolerance"))
+    return found
 
 
 def read_exact(given: object, channels: tuple[str, ...]) -> dict[str, object]:

@@ -91,3 +91,8 @@ def _check_name(name: object, space: Space) -> None:
         raise ProblemError(f"{name!r} is a coordinate already; rename the parameter", where)
     if name in space.channels:
         raise ProblemError(f"{name!r} is a channel already; rename the parameter", where)
+    first, _, last = name.partition("_")
+    if last in space.coordinates and first in (*space.channels, "n"):
+        raise ProblemError(f"{name!r} reads as a derivative or as a component of the normal; rename it", where)
+    if name in ("pi", "e"):
+        raise ProblemError(f"{name!r} has a value already; rename the parameter", where)

@@ -152,7 +152,7 @@ class Placing:
             given[NORMAL] = at.normals
         where = ("equations", k, "equation")
         try:
-            return problem.space.constraint(
+            found = problem.space.constraint(
                 equation.latex, at=None if at is None else at.points, name=equation.name, **given
             )
         except CnfError as error:
@@ -160,6 +160,19 @@ class Placing:
             if at is None and "give the points" in str(error):
                 advice = "; say where it holds, on = 'interior' for instance"
             raise ProblemError(f"{in_file(error)}{advice}", where) from None
+        self._refuse_outside(found, where)
+        return found
+
+    def _refuse_outside(self, constraint: Constraint, where: tuple[str | int, ...]) -> None:
+        """Conditions look at the domain only: u(5) = 0 and integrals beyond it are mistakes in writing."""
+        domain = self.problem.domain
+        low, high = (torch.tensor(v, dtype=torch.float64) for v in (domain.lower, domain.upper))
+        slack = 1e-6 * (high - low)
+        for probe in constraint.expanded():
+            beyond = ((probe.points < low - slack) | (probe.points > high + slack)).any(dim=1)
+            if bool(beyond.any()):
+                at = ", ".join(f"{v:g}" for v in probe.points[beyond.nonzero()[0, 0]].tolist())
+                raise ProblemError(f"this looks at the field at ({at}), outside the domain", where)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -189,7 +202,15 @@ class Placing:
         if free:
             width = len(problem.space.frame.spatial)
             extra[NORMAL] = torch.ones(2, width, dtype=torch.float64)
-        names = problem.used_in(equation.latex, extra, where)
+        try:
+            names = problem.used_in(equation.latex, extra, where)
+        except ProblemError as error:
+            if place.file is None:
+                raise
+            known = ", ".join(place.file.columns) or "none"
+            raise ProblemError(
+                f"{error.message}\n(the columns of {place.text} besides coordinates: {known})", where
+            ) from None
         if free and NORMAL in names and not self._has_normal(place):
             raise ProblemError(
                 f"there is no outward normal on {place.text!r}; \\mathbf{{n}} and \\partial_n mean something on "

@@ -12,6 +12,7 @@ from cnf.bases import Concat, Hermite, Kernel, RandomFourier, SkewedRBF
 from cnf.bases.basis import Basis
 from cnf.bases.kernels import Gaussian, Pole
 from cnf.constraints import Constraint, Space
+from cnf.errors import ProblemError, RepeatedAnchorError
 from cnf.field import ConstrainedField
 from cnf.problems.problem import Problem
 from cnf.training.losses import Loss
@@ -97,11 +98,18 @@ def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: S
     if kind == "random-fourier":
         waves = RandomFourier(space, count_functions(space, constraints, settings.size), width, seed=problem.seed)
         return Concat([waves, Kernel(space, problem.poles, Pole())]) if settings.poles else waves
-    if kind == "rbf":
-        return Kernel(space, list(constraints), Gaussian(width))
     if kind == "hermite":
         return Hermite(space, list(constraints), Gaussian(width))
-    basis = SkewedRBF(space, list(constraints), bandwidth=width)
+    try:
+        if kind == "rbf":
+            return Kernel(space, list(constraints), Gaussian(width))
+        basis = SkewedRBF(space, list(constraints), bandwidth=width)
+    except RepeatedAnchorError:
+        raise ProblemError(
+            f"{kind} has one function per point, but several conditions hold at one point here; use type = "
+            "'random-fourier' or 'hermite'",
+            ("basis", "type"),
+        ) from None
     if settings.spread:
         generator = torch.Generator().manual_seed(problem.seed + 1)
         noise = torch.randn(basis.log_bandwidth.shape, dtype=torch.float64, generator=generator)

@@ -14,7 +14,7 @@ from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide
 from cnf.domains import Domain, Timed
 from cnf.domains.corners import place_poles
-from cnf.domains.description import domain_from
+from cnf.domains.description import domain_from, to_text
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.files import as_path
 from cnf.operators.latex import read_expression, used_coefficients
@@ -63,12 +63,12 @@ class Problem:
         seed: int = 0,
         folder: object = ".",
     ):
-        self.title = check_text(title, ("title",)) if title else "untitled problem"
-        self.description = check_text(description, ("description",)) if description else ""
+        self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
+        self.description = check_text(description, ("description",)) if description != "" else ""
         self.seed = check_count(seed, ("seed",), 2**31 - 1, least=0)
         self.folder = as_path(folder)
         self.space = _read_space(coordinates, channels, vectors)
-        given = check_table(parameters or {}, list(parameters or {}), ("parameters",))
+        given = _any_table(parameters, "parameters")
         self.parameters: dict[str, Parameter] = read_parameters(given, self.space)
         self._used = self._used_by_parameters(given)
         self.domain = self._read_domain(domain)
@@ -120,6 +120,11 @@ class Problem:
     @property
     def conditions(self) -> int:
         return sum(c.rows for c in self.constraints)
+
+    @property
+    def domain_text(self) -> str:
+        """The domain in words."""
+        return to_text(self.domain)
 
     @property
     def has_poles(self) -> bool:
@@ -200,14 +205,20 @@ class Problem:
             except ProblemError:
                 raise
             except CnfError as error:
-                raise ProblemError(in_file(error), where) from None
+                raise ProblemError(str(error), where) from None
+            except (ArithmeticError, ValueError):
+                raise ProblemError(
+                    "the domain is too large or too small for its numbers; use other units", where
+                ) from None
         else:
             raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
         names = self.space.coordinates
         if domain.dimension != len(names):
             timed = ", time included" if isinstance(domain, Timed) else ""
+            advice = "; for the time t write time = [0, 1] in the domain" if "t" in names and not timed else ""
             raise ProblemError(
-                f"the domain has {domain.dimension} dimensions{timed}, but the coordinates are {', '.join(names)}",
+                f"the domain has {domain.dimension} dimensions{timed}, but the coordinates are {', '.join(names)}"
+                f"{advice}",
                 where,
             )
         if "t" in names[:-1] or ("t" in names and len(names) > 1 and not isinstance(domain, Timed)):
@@ -234,7 +245,23 @@ class Problem:
             except LatexError as error:
                 raise ProblemError(in_file(error), where) from None
             found[channel] = _evaluator(expression, self.space)
+        for channel, function in found.items():
+            self._try_exact(channel, function)
         return found or None
+
+    def _try_exact(self, channel: str, function: Callable[[Tensor], Tensor]) -> None:
+        """Mistakes in an exact solution show before the work, not after."""
+        where = ("exact", channel)
+        points = self.domain.fill(50, "halton", self.seed)
+        try:
+            values = torch.as_tensor(function(points)).reshape(-1)
+        except Exception as error:  # a callable of the user may raise anything
+            raise ProblemError(f"the exact solution fails: {type(error).__name__}: {error}", where) from None
+        if values.shape[0] != points.shape[0]:
+            raise ProblemError(f"the exact solution gives {values.shape[0]} values for {points.shape[0]} points", where)
+        bad = int((~torch.isfinite(values)).sum())
+        if 2 * bad > len(values):
+            raise ProblemError(f"the exact solution is NaN or infinite at {bad} of {len(values)} points", where)
 
     def __repr__(self) -> str:
         return f"Problem({self.title!r}: {len(self.equations)} equations for {', '.join(self.space.channels)})"
@@ -242,12 +269,19 @@ class Problem:
 
 def _read_space(coordinates: object, channels: object, vectors: Mapping[str, object] | None) -> Space:
     names, fields = check_names(coordinates, ("coordinates",)), check_names(channels, ("channels",))
-    groups = check_table(vectors or {}, list(vectors or {}), ("vectors",))
+    groups = _any_table(vectors, "vectors")
     parts = {name: check_names(value, ("vectors", name)) for name, value in groups.items()}
     try:
         return Space(names, fields, vectors=parts)
     except CnfError as error:
         raise ProblemError(str(error), ("coordinates",)) from None
+
+
+def _any_table(given: object, key: str) -> dict:
+    """A table with keys of any name; nothing is an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"expected a table of entries, got {shown(given)}", (key,))
+    return dict(given or {})
 
 
 def _evaluator(expression: sp.Expr, space: Space) -> Callable[[Tensor], Tensor]:

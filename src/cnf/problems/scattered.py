@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import warnings
@@ -73,7 +74,8 @@ def _read_csv(source: Path, coordinates: Sequence[str]) -> tuple[list[str], np.n
             return names, table.reshape(-1, len(names))
     except ValueError:
         pass
-    _complain(source, body, separator, names, skipped)
+    with contextlib.suppress(csv.Error):
+        _complain(source, body, separator, names, skipped)
     raise FileError(f"{source} cannot be read as a table of numbers")
 
 
@@ -85,12 +87,18 @@ def _check_header(source: Path, names: list[str], coordinates: Sequence[str]) ->
     for name in coordinates:
         if name not in names:
             raise FileError(
-                f"{source} has no column {name!r}; its header has {', '.join(names)}, and the coordinates are "
-                f"{', '.join(coordinates)}.{nearest(name, names)}"
+                f"{source} has no column {name!r}; its header has {listed(names)}, and the coordinates are "
+                f"{', '.join(coordinates)}.{nearest(name, [n for n in names if len(n) <= 30])}"
             )
     for name in names:
         if names.count(name) > 1:
             raise FileError(f"{source} has two columns called {name!r}; rename one")
+
+
+def listed(names: Sequence[str]) -> str:
+    """A few names, each shortened: a file that is no table must not be printed whole."""
+    shown = [name if len(name) <= 30 else f"{name[:27]}..." for name in names[:6]]
+    return ", ".join(shown) + (", ..." if len(names) > 6 else "")
 
 
 def _complain(source: Path, body: str, separator: str, names: list[str], skipped: int) -> None:

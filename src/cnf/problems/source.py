@@ -26,6 +26,8 @@ def read_source(path: Path) -> tuple[str, dict]:
         if "escape" in message or "\\" in message or "Illegal character" in message:
             advice = "; write LaTeX between single quotes, equation = '\\Delta u = 0'"
         raise ProblemError(f"{path}: {message[:1].lower()}{message[1:]}{advice}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ProblemError(f"{path}: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ProblemError(f"{path}: the entries are nested too deeply") from None
 

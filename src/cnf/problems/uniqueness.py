@@ -21,36 +21,41 @@ from cnf.problems.problem import Problem
 from cnf.solution import Solution
 
 WAVES = 60
-LENGTH = 0.5  # of the random field, over the extent of the domain
 
 
 def lost_share(
-    problem: Problem, constraints: Sequence[Constraint], count: Callable[[Sequence[Constraint]], int], probes: Tensor
+    problem: Problem,
+    constraints: Sequence[Constraint],
+    count: Callable[[Sequence[Constraint]], int],
+    probes: Tensor,
+    length: float,
 ) -> float:
     """How much of a known field is lost when it is found again from its conditions: 0 nothing, 1 all of it.
 
-    The field it is found with has `count(constraints)` waves as long as those of the known field, whatever the problem
-    itself was solved with: few points then lose little of it.
+    `length` is that of its waves over the extent of the domain: long ones can be continued from a part of the domain to
+    the rest, so that only a problem that leaves very much open loses them. The field it is found with has
+    `count(constraints)` waves of the same length, whatever the problem itself was solved with: few points then lose
+    little of it.
     """
-    known = random_field(problem, WAVES, problem.seed + 1)
+    known = random_field(problem, WAVES, problem.seed + 1, length)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # residuals do not matter here
-        asked = [c.with_values(known.residual(c) + c.values) for c in constraints]
-        basis = RandomFourier(problem.space, count(constraints), lengths(problem), seed=problem.seed)
+        asked = [c.with_values(known.residual(c.with_values(0.0))) for c in constraints]
+        basis = RandomFourier(problem.space, count(constraints), lengths(problem, length), seed=problem.seed)
         found = ConstrainedField(basis, asked).solve()(probes)
         wanted = known(probes)
     return float(((found - wanted).square().mean(dim=0) / wanted.square().mean(dim=0)).sqrt().max())
 
 
-def random_field(problem: Problem, waves: int, seed: int) -> Solution:
-    """A field with random weights that varies over half of the domain."""
-    basis = RandomFourier(problem.space, waves, lengths(problem), seed=seed)
+def random_field(problem: Problem, waves: int, seed: int, length: float) -> Solution:
+    """A field with random weights."""
+    basis = RandomFourier(problem.space, waves, lengths(problem, length), seed=seed)
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(waves, len(problem.space.channels), dtype=torch.float64, generator=generator)
     nothing = None  # it was not solved for, so it has no certificate
     return Solution(problem.space, basis, basis.snapshot(), weights, None, nothing, (), ())  # type: ignore[arg-type]
 
 
-def lengths(problem: Problem) -> list[float]:
+def lengths(problem: Problem, share: float) -> list[float]:
     domain = problem.domain
-    return [LENGTH * (b - a) for a, b in zip(domain.lower, domain.upper, strict=True)]
+    return [share * (b - a) for a, b in zip(domain.lower, domain.upper, strict=True)]

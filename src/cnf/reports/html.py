@@ -82,7 +82,7 @@ def _problem(answer: Answer) -> str:
         for name, low, high in zip(space.coordinates, domain.lower, domain.upper, strict=True)
     )
     channels = ", ".join(typeset(_symbol(name)) for name in space.channels)
-    kind = escape(type(domain).__name__)
+    kind = escape(answer.problem.domain_text)
     note = "" if is_available() else '<p class="note">Formulas are shown as LaTeX: latex2mathml is not installed.</p>'
     where = f"<dt>Domain</dt><dd>{kind}<ul>{ranges}</ul></dd>"
     return f"<h2>Problem</h2><dl><dt>Unknown</dt><dd>{channels}</dd>{where}</dl>{note}"

@@ -11,6 +11,7 @@ from torch import Tensor
 from cnf.field import ConstrainedField
 
 INEXACT = 1000.0  # puts every field that misses its conditions behind all that meet them
+RESOLVED = 1e-3  # relative held-out residual above which a field is not to be trusted between its points
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,18 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """What a search minimises: the loss of an exact field; behind all of these, how far conditions are missed."""
+        """What a search minimises: the loss of exact fields that hold between the points as well.
+
+        Behind them come near misses, then exact fields that are wild between the points, then the rest; fields that
+        are not exact are ordered by how far conditions are missed.
+        """
+        if not math.isfinite(self.missed):
+            return math.inf
+        wild = self.residual > RESOLVED  # NaN: not measured
         if self.exact:
-            return self.loss
-        return INEXACT + math.log10(max(self.missed, 1e-300)) if math.isfinite(self.missed) else math.inf
+            return self.loss + (2 * INEXACT if wild else 0)
+        missed = math.log10(max(self.missed, 1e-300))
+        return missed + (3 * INEXACT if wild or self.missed > RESOLVED else INEXACT)
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {_shown(value)}" for name, value in self.settings.items())
