@@ -275,3 +275,15 @@ def test_help_of_every_command(capsys: pytest.CaptureFixture[str]):
     for name in ("solve", "check", "new"):
         assert run([name, "--help"]) == 0
         assert f"Usage: cnf {name}" in capsys.readouterr().out
+
+
+def test_sensors_come_with_their_data(tmp_path, monkeypatch, capsys):
+    """The example of measurements runs as written: u = 20 + 5x - 3(x^2 - y^2) at 25 points, to twelve digits."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["new", "sensors"]) == 0
+    assert (tmp_path / "sensors.csv").exists()
+    assert run(["solve", "sensors.toml", "--points", "100"]) == 0
+    assert "every condition holds" in capsys.readouterr().out
+    (tmp_path / "sensors.csv").write_text("x,y,d\n0,0,1\n")
+    assert run(["new", "sensors", "--force"]) == 0
+    assert (tmp_path / "sensors.csv").read_text() == "x,y,d\n0,0,1\n"  # the user's data stay

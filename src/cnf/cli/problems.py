@@ -102,7 +102,7 @@ def new(
 ) -> None:
     """Write a commented example of a problem file, to begin with."""
     from cnf.files import write_atomically
-    from cnf.problems.templates import TEMPLATES, read_template
+    from cnf.problems.templates import DATA, TEMPLATES, read_file, read_template
 
     if name is None:
         width = max(map(len, TEMPLATES))
@@ -114,6 +114,10 @@ def new(
     if target.exists() and not force:
         raise FileError(f"{target} exists already; choose another name, or --force to overwrite it")
     write_atomically(target, lambda path: path.write_text(read_template(name), encoding="utf-8"))
+    data = target.parent / DATA[name] if name in DATA else None
+    if data is not None and not data.exists():
+        write_atomically(data, lambda path: path.write_text(read_file(data.name), encoding="utf-8"))
+        say(f"{data} written, the measurements it reads")
     say(f"{target} written; cnf check {target} shows how it is read, cnf solve {target} solves it")
 
 

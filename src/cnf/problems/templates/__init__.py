@@ -14,6 +14,14 @@ TEMPLATES = {
 }
 
 
+DATA = {"sensors": "sensors.csv"}  # files that a template reads
+
+
 def read_template(name: str) -> str:
     """The text of a template."""
-    return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return read_file(f"{name}.toml")
+
+
+def read_file(name: str) -> str:
+    """The text of any file here."""
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
