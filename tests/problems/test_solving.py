@@ -286,8 +286,24 @@ def test_bases_on_a_line(basis: str):
 
 @pytest.mark.parametrize("basis", ["random-fourier", "rbf", "skewed-rbf", "hermite"])
 def test_bases_on_a_square(basis: str):
-    answer = square(exact=SINE, basis=basis, tuning={"steps": 3}).solve()
-    assert answer.certificate.exact and answer.errors is not None and answer.errors["u"] <= 2e-3
+    tuning = {"steps": 3} if basis == "skewed-rbf" else None
+    answer = square(exact=SINE, basis=basis, tuning=tuning).solve()
+    assert answer.certificate.exact or (basis in ("rbf", "hermite") and answer.certificate.worst <= 1e-6)
+    assert answer.errors is not None and answer.errors["u"] <= 2e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"tuning": {"steps": 5}}, "skewed-rbf"),
+        ({"points": {"count": 20, "boundary": 7}}, "two points"),
+        ({"basis": {"poles": True}}, "plane"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: dict, word: str):
+    """On an interval: no training, no boundary to share points on, no corners."""
+    with pytest.raises(cnf.errors.ProblemError, match=word):
+        cnf.Problem("x", domain={"type": "interval", "from": 0, "to": 1}, equations={"interior": "u_x = 1"}, **options)
 
 
 def test_given_settings_are_kept():

@@ -54,6 +54,12 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
             f"expected the name of a part such as 'interior' or 'x = 0', got {shown(on)}", (*where, "on")
         )
     file = table.get("file")
+    if on is None and file is None and ("points" in table or "layout" in table):
+        raise ProblemError(
+            "a condition without a part has no points to place; add on = 'interior' or the like, or leave out points "
+            "and layout",
+            (*where, "equation"),
+        )
     if file is not None:
         check_text(file, (*where, "file"))
         if on is not None:

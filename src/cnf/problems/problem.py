@@ -77,6 +77,7 @@ class Problem:
         self.basis = options.read_basis(basis, self.domain.dimension)
         self.tuning = options.read_tuning(tuning)
         self.solving = options.read_solve(solve)
+        self._refuse_idle(points, basis, tuning)
         self.exact = self._read_exact(exact)
         self._placing = Placing(self)
         self._refuse_unused()
@@ -194,6 +195,24 @@ class Problem:
                     "should",
                     ("parameters", name),
                 )
+
+    def _refuse_idle(self, points: object, basis: object, tuning: object) -> None:
+        """Options that would do nothing here are mistakes in writing."""
+        plane = self.domain.dimension == 2 and not isinstance(self.domain, Timed)
+        idle = {
+            ("points", "boundary"): self.domain.dimension == 1,
+            ("basis", "poles"): not plane and self.basis.poles,
+            ("tuning", "steps"): self.basis.type != "skewed-rbf",
+        }
+        why = {
+            "boundary": "the boundary of an interval is two points",
+            "poles": "poles are for plane domains without time",
+            "steps": "only skewed-rbf is trained",
+        }
+        for (table, key), useless in idle.items():
+            given = {"points": points, "basis": basis, "tuning": tuning}[table]
+            if useless and isinstance(given, Mapping) and key in given:
+                raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
 
     def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
         where = ("domain",)
