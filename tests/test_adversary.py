@@ -218,3 +218,21 @@ def test_other_nonsense_is_a_cnf_error(tmp_path):
     inner = "".join(r"\int_0^1 " for _ in range(7)) + "u da db dc dd dg dh dk = 1"
     with pytest.raises(OperatorError):
         seven.constraint(inner.replace(" dd ", r" \mathrm{d}d "), name="a")
+
+
+def test_contradiction_does_not_hide_behind_a_basis_that_is_too_smooth():
+    """u = 0 and u = 1 at the same ends: waves of length 5e4 make rows of u'' so small that any target looks large."""
+    space = cnf.Space("x", "u")
+    ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    inside = torch.linspace(0.05, 0.95, 20, dtype=torch.float64)[:, None]
+    conditions = [
+        space.constraint("u_{xx} = 1", at=inside, name="pde"),
+        space.constraint("u = 0", at=ends, name="zero"),
+        space.constraint("u = 1", at=ends, name="one"),
+    ]
+    field = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 48, 5e4), conditions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cnf.errors.CnfWarning)
+        certificate = field.solve().certificate
+    assert not certificate.exact
+    assert max(certificate.residuals[name].relative for name in ("zero", "one")) >= 0.1
