@@ -17,8 +17,9 @@ class Residual(float):
     """The worst |L f - g| of a constraint, itself a number; `.relative` is the same relative to the data.
 
     Relative: the residual of a row over its own right-hand side, or, where that is smaller, over the median of all
-    right-hand sides, every row divided by the norm of its row of A first. This does not change when a condition or the
-    field is rescaled, and one huge right-hand side does not hide the others.
+    right-hand sides, every row divided by the norm of its row of A first, but never over more than the natural size of
+    the condition (`cnf.systems.sizes`). This does not change when a condition or the field is rescaled, and one huge
+    right-hand side does not hide the others.
     """
 
     absolute: float
