@@ -1,8 +1,9 @@
-"""One problem with cnf, nothing tuned by hand.
+"""One problem with cnf, bandwidths and sizes chosen by the search.
 
 Equations: waves with random frequencies, number and bandwidths by the smallest residual of the equation elsewhere.
 Values alone: waves, Gaussian or Matern kernels, each with the bandwidth of the smallest leave-one-out error, and of
-these the smallest whose certificate is good. Every solve of the search counts in the time.
+these the smallest whose certificate is good. Every solve of the search counts in the time. The kernels joined after the
+error of the waves alone (1.9e-3) was seen.
 """
 
 from __future__ import annotations
