@@ -48,7 +48,11 @@ PARTS: dict[str, type] = {
     )
 }
 SOLVERS: dict[str, type[Solver]] = {
-    s.__name__: s for s in (solvers.Auto, solvers.LU, solvers.Cholesky, solvers.MinimumNorm)
+    s.__name__: s
+    for s in (
+        *(solvers.Auto, solvers.LU, solvers.Cholesky, solvers.MinimumNorm),
+        *(solvers.SparseLU, solvers.SparseCholesky),
+    )
 }
 PLAIN_LAYERS: dict[str, type[nn.Module]] = {
     layer.__name__: layer for layer in (nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.ELU, nn.Mish, nn.ReLU, nn.Identity)

@@ -31,12 +31,14 @@ from cnf.solution import Solution, evaluate_base
 from cnf.solvers import Auto, Solver
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor
-from cnf.systems.assembly import Block, assemble_matrices, assemble_targets, joint_columns
+from cnf.systems.assembly import Block, assemble_targets, joint_columns
 from cnf.systems.certificate import Certificate
 from cnf.systems.fingerprint import fingerprint, plain_attributes
+from cnf.systems.form import KnownStructure, assemble, find_structure, is_finite
 from cnf.systems.judgement import certify, judge
 from cnf.systems.layout import lay_out
 from cnf.systems.quadrature import quadrature_errors, resolve
+from cnf.systems.sparse import SparseMatrix
 
 KIND, VERSION = "cnf field", 1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -47,7 +49,7 @@ class Factored:
     """The part of a solve that does not depend on the right-hand sides."""
 
     evaluator: Evaluator
-    matrices: tuple[Tensor, ...]
+    matrices: tuple[Tensor | SparseMatrix, ...]
     factors: tuple[Factor, ...]
     seconds: float
 
@@ -101,6 +103,7 @@ class ConstrainedField(nn.Module):
         self.coefficient_networks = nn.ModuleDict()
         self._adopt_coefficients()
         self._cache: tuple[tuple, Factored, Solution] | None = None
+        self._structure: KnownStructure | None = None  # of a sparse system: kept while points and supports stay
 
     # -- solving -------------------------------------------------------------------------------------------------
 
@@ -186,9 +189,12 @@ class ConstrainedField(nn.Module):
         if self.base is not None:
             refuse_unsteady(self.base, "the base network")
         evaluator = self.basis.snapshot()
-        matrices = tuple(assemble_matrices(evaluator, self.basis, self.constraints, self.layout))
+        self._structure = find_structure(
+            evaluator, self.basis, self.constraints, self.layout, self.solver, self._structure
+        )
+        matrices = assemble(evaluator, self.basis, self.constraints, self.layout, self._structure)
         for matrix in matrices:
-            if not bool(torch.isfinite(matrix.detach()).all()):
+            if not is_finite(matrix):
                 raise BasisError(
                     "the basis gives values or derivatives that are not finite at the points of the constraints; look "
                     "at its parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"

@@ -10,14 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis, Evaluator, check_smoothness, values_request
+from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError
 from cnf.operators.expansion import Probe, expand
 from cnf.systems.assembly import Block, applied, in_pieces
 from cnf.systems.certificate import Certificate
+from cnf.systems.local_evaluation import sum_over_neighbours
 
 ROWS = 2**22  # matrix entries evaluated at once when no gradient is kept
+MANY = 256  # functions from which on a compactly supported basis is evaluated neighbour by neighbour
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,10 @@ class Solution:
         channels = range(len(self.space.channels))
         if not points.shape[0]:
             return self.weights.new_zeros(0, len(channels))
+        if self._is_local:
+            requests = tuple(values_request(points.shape[1], points, c) for c in channels)
+            total = self._applied_locally([Probe(points, 1, tuple(channels), requests)], (len(points), len(channels)))
+            return total if self.base is None else total + self._base(points)
         if self.basis.shared:
             parts = [self._values(piece) for piece in self._pieces(points, 1)]
         else:
@@ -86,6 +93,9 @@ class Solution:
 
     def _applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         count, rows = shape
+        if self._is_local:
+            total = self._applied_locally(probes, shape)
+            return total if self.base is None else total + applied(self._base, probes, shape)
         found: dict[int, Tensor] = {}
         for probe in probes:
             matrices = in_pieces(
@@ -97,6 +107,17 @@ class Solution:
         zero = self.weights.new_zeros(count)
         total = torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
         return total if self.base is None else total + applied(self._base, probes, shape)
+
+    @property
+    def _is_local(self) -> bool:
+        """True if most functions vanish at any one point, so that it pays to look for those that do not."""
+        return (
+            self.basis.size > MANY and isinstance(self.evaluator, LocalEvaluator) and self.evaluator.support is not None
+        )
+
+    def _applied_locally(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        assert isinstance(self.evaluator, LocalEvaluator)
+        return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
+from cnf.bases.local import Centres, at_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
@@ -104,6 +106,58 @@ class HermiteEvaluator:
         blocks = [self._block(x, requests, functionals) for functionals in self.columns]
         return torch.cat(blocks, dim=2)  # (P, K, N)
 
+    @cached_property
+    def _groups(self) -> list[tuple[Tensor, list[Tensor], list[Request]]]:
+        """Points, columns and functionals, those at the same points together: kernels are evaluated once for all."""
+        found: list[tuple[Tensor, list[Tensor], list[Request]]] = []
+        start = 0
+        for f in self.columns:
+            for probe in f.probes:
+                known = next((g for g in found if g[0] is probe.points or _same(g[0], probe.points)), None)
+                if known is None:
+                    known = (probe.points, [], [])
+                    found.append(known)
+                places = torch.arange(f.count).repeat_interleave(probe.nodes)
+                known[1].extend(start + r * f.count + places for r in probe.rows)
+                known[2].extend(probe.requests)
+            start += f.count * f.rows
+        return found
+
+    @cached_property
+    def centres(self) -> Sequence[Centres]:
+        return [
+            Centres(points, torch.stack(columns), tuple(r.channel for r in functionals))
+            for points, columns, functionals in self._groups
+        ]
+
+    @property
+    def support(self) -> Tensor | None:
+        return self.kernel.support
+
+    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        points, _, functionals = self._groups[group]
+        lefts = at_pairs(requests, p)
+        rights = [
+            Request(f.channel, {b: v if v.dim() == 0 else v[q][:, None] for b, v in f.weights.items()})
+            for f in functionals
+        ]
+        mixed = {
+            (k, r): _mixed(left, right)
+            for k, left in enumerate(lefts)
+            for r, right in enumerate(rights)
+            if left.channel == right.channel
+        }
+        indices = sorted({index for weights in mixed.values() for index in weights})
+        one = torch.ones((), dtype=x.dtype, device=x.device)
+        derived = PlainKernel(self.kernel, points).paired(x, p, q, [Request(0, {index: one}) for index in indices])
+        lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)
+        zero = x.new_zeros(p.shape[0], 1)
+        cells = [
+            [_weighted_sum(lookup, mixed[k, r]) if (k, r) in mixed else zero for r in range(len(rights))]
+            for k in range(len(lefts))
+        ]
+        return torch.stack([torch.cat(row, dim=1) for row in cells], dim=1)  # (E, K, R)
+
     def _block(self, x: Tensor, requests: Sequence[Request], f: Functionals) -> Tensor:
         cells: dict[tuple[int, int], Tensor] = {}  # (request, functional row) -> (P, Q)
         for probe in f.probes:
@@ -128,6 +182,10 @@ class HermiteEvaluator:
         return torch.stack(per_request, dim=1)
 
 
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a, b)
+
+
 def _mixed(left: Request, right: Request) -> dict[MultiIndex, list[tuple[Tensor, Tensor]]]:
     """Weights of d^(alpha + beta) k: pairs of a column (P,) and a row (Q,) to be multiplied out."""
     found: dict[MultiIndex, list[tuple[Tensor, Tensor]]] = {}
@@ -143,7 +201,7 @@ def _weighted_sum(derived: dict[MultiIndex, Tensor], weights: dict[MultiIndex, l
     for index, pairs in weights.items():
         factor: Tensor | None = None
         for w, v in pairs:
-            part = (w if w.dim() == 0 else w[:, None]) * v
+            part = (w if w.dim() == 0 else w[:, None]) * v  # numbers, (P, Q), or (E, 1) at pairs
             factor = part if factor is None else factor + part
         assert factor is not None
         part = derived[index] * factor

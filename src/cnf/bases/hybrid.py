@@ -15,6 +15,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
+from cnf.bases.local import Centres, LocalEvaluator, at_pairs, gathered
 from cnf.bases.properties import Properties
 from cnf.errors import BasisError
 from cnf.operators import jets
@@ -80,22 +81,43 @@ class Windowed:
     inner: Evaluator
     window: PlainKernel
 
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        indices = wanted(requests)
-        lower = jets.closure(indices)
-        inner, window = (self._derivatives(part, x, lower) for part in (self.inner, self.window))
-        products: dict[MultiIndex, Tensor] = {}
-        for index in indices:
-            total: Tensor | None = None
-            for below in jets.below(index):
-                part = jets.binomial(index, below) * inner[below] * window[jets.subtract(index, below)]
-                total = part if total is None else total + part
-            assert total is not None
-            products[index] = total
-        return combine(products, requests)
+    @property
+    def centres(self) -> Sequence[Centres]:
+        return self.window.centres
 
-    @staticmethod
-    def _derivatives(part: Evaluator, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        one = torch.ones((), dtype=x.dtype, device=x.device)
-        found = part.rows(x, [Request(0, {index: one}) for index in indices])
-        return {index: found[:, k] for k, index in enumerate(indices)}
+    @property
+    def support(self) -> Tensor | None:
+        return self.window.support
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        lower = _each(jets.closure(wanted(requests)), x)
+        return _product(requests, lower, self.inner.rows(x, lower), self.window.rows(x, lower))
+
+    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        lower = _each(jets.closure(wanted(requests)), x)
+        if isinstance(self.inner, LocalEvaluator):
+            inner = self.inner.paired(x, p, q, lower)
+        else:
+            inner = gathered(self.inner, x, p, q, lower)
+        return _product(at_pairs(requests, p), lower, inner, self.window.paired(x, p, q, lower))
+
+
+def _each(indices: Sequence[MultiIndex], like: Tensor) -> list[Request]:
+    """One request per derivative."""
+    one = torch.ones((), dtype=like.dtype, device=like.device)
+    return [Request(0, {index: one}) for index in indices]
+
+
+def _product(requests: Sequence[Request], lower: Sequence[Request], inner: Tensor, window: Tensor) -> Tensor:
+    """The product rule; `inner` and `window` (P, |lower|, N) hold the derivatives that `lower` names."""
+    place = {index: k for k, request in enumerate(lower) for index in request.weights}
+    products: dict[MultiIndex, Tensor] = {}
+    for index in wanted(requests):
+        total: Tensor | None = None
+        for below in jets.below(index):
+            factors = inner[:, place[below]] * window[:, place[jets.subtract(index, below)]]
+            part = jets.binomial(index, below) * factors
+            total = part if total is None else total + part
+        assert total is not None
+        products[index] = total
+    return combine(products, requests)

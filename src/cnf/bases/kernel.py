@@ -21,6 +21,7 @@ from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
+from cnf.bases.local import Centres, at_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -70,12 +71,12 @@ class Kernel(Basis):
     def snapshot(self) -> Evaluator:
         if self.encoder is None:
             if not self.kernel.distance:
-                return EncodedKernel(nn.Identity(), self.kernel, self.anchors, None)
+                return EncodedKernel(nn.Identity(), self.kernel, self.anchors, None, self.anchors)
             return PlainKernel(self.kernel, self.anchors)
         features = self.kernel.scaled(self.encoder(self.anchors))  # (N, F)
         # Distances do not see a common shift; taking it out keeps |phi|^2 small, and with it the rounding of s.
         shift = features.detach().mean(dim=0) if self.kernel.distance else None
-        return EncodedKernel(self.encoder, self.kernel, features, shift)
+        return EncodedKernel(self.encoder, self.kernel, features, shift, self.anchors)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -95,10 +96,25 @@ class PlainKernel:
     anchors: Tensor  # (N, D)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        dimension = x.shape[1]
-        inverse = self.kernel.scaled(torch.ones(dimension, dtype=x.dtype, device=x.device))  # 1 / length
+        return self._of_differences([x[:, k, None] - self.anchors[None, :, k] for k in range(x.shape[1])], requests)
+
+    @property
+    def centres(self) -> Sequence[Centres]:
+        return [Centres.of_anchors(self.anchors)]
+
+    @property
+    def support(self) -> Tensor | None:
+        return self.kernel.support
+
+    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        differences = (x[p] - self.anchors[q]).unbind(dim=1)  # D x (E,)
+        return self._of_differences([d[:, None] for d in differences], at_pairs(requests, p))
+
+    def _of_differences(self, differences: Sequence[Tensor], requests: Sequence[Request]) -> Tensor:
+        """D differences (P, N), or (E, 1) for pairs -> (P, K, N)."""
+        dimension, like = len(differences), differences[0]
+        inverse = self.kernel.scaled(torch.ones(dimension, dtype=like.dtype, device=like.device))  # 1 / length
         indices = jets.closure(wanted(requests))
-        differences = [x[:, k, None] - self.anchors[None, :, k] for k in range(dimension)]
         scaled = [d * inverse[k] for k, d in enumerate(differences)]
         s = scaled[0] ** 2
         for z in scaled[1:]:
@@ -117,6 +133,35 @@ class EncodedKernel:
     kernel: KernelProfile
     features: Tensor
     shift: Tensor | None
+    anchors: Tensor
+
+    @property
+    def centres(self) -> Sequence[Centres]:
+        return [Centres.of_anchors(self.anchors)]
+
+    @property
+    def support(self) -> Tensor | None:
+        return None  # not in the coordinates
+
+    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        """The encoder runs at the points; only sums over features are taken pair by pair."""
+        requests, indices = at_pairs(requests, p), jets.closure(wanted(requests))
+        phi: Bundle = {
+            index: None if value is None else self.kernel.scaled(value)
+            for index, value in encode(self.encoder, x, indices).items()
+        }
+        phi = {index: None if v is None else v.expand(x.shape[0], -1)[p] for index, v in phi.items()}  # (E, F)
+        centres, zero = self.features[q], indices[0]
+        if not self.kernel.distance:
+            products = [_collapsed(phi, r) * centres for r in requests]
+            return side_by_side([product.sum(dim=1, keepdim=True) for product in products])
+        value = phi[zero]
+        assert value is not None
+        phi[zero] = value - centres
+        argument = {index: _square(phi, index) for index in indices}  # (E, 1)
+        s = argument.pop(zero)
+        assert s is not None
+        return self.kernel.chain(requests, s, argument)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))

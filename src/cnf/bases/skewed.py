@@ -12,6 +12,7 @@ from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import chained_gaussian, quadratic_argument
 from cnf.bases.kernels import Bandwidth, positive_lengths
+from cnf.bases.local import Centres, at_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -76,13 +77,26 @@ class SkewedEvaluator:
     root: Tensor  # (N, D, D) lower triangular
     diagonal: bool
 
+    @property
+    def centres(self) -> Sequence[Centres]:
+        return [Centres.of_anchors(self.anchors)]
+
+    @property
+    def support(self) -> Tensor | None:
+        return None
+
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        dimension = x.shape[1]
-        difference = [x[:, k, None] - self.anchors[None, :, k] for k in range(dimension)]  # D x (P, N)
-        reach = range(dimension)
-        axes = {
-            (a, k): self.root[None, :, a, k] for a in reach for k in reach if a == k or (a > k and not self.diagonal)
-        }
+        difference = [x[:, k, None] - self.anchors[None, :, k] for k in range(x.shape[1])]  # D x (P, N)
+        return self._of_differences(difference, self.root[None], requests)
+
+    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        difference = (x[p] - self.anchors[q]).unbind(dim=1)
+        return self._of_differences([d[:, None] for d in difference], self.root[q][:, None], at_pairs(requests, p))
+
+    def _of_differences(self, difference: Sequence[Tensor], root: Tensor, requests: Sequence[Request]) -> Tensor:
+        """D differences (P, N) with roots (1, N, D, D), or (E, 1) with (E, 1, D, D) -> (P, K, N)."""
+        reach = range(len(difference))
+        axes = {(a, k): root[..., a, k] for a in reach for k in reach if a == k or (a > k and not self.diagonal)}
         z = [_sum(difference[a] * axes[a, k] for a in reach if (a, k) in axes) for k in reach]
         s = _sum(part * part for part in z)
         indices = jets.closure(wanted(requests))

@@ -23,17 +23,51 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cnf.solvers.solver import Factor
+from cnf.solvers.solver import Factor, as_dense
+from cnf.systems.sparse import Pattern, SparseMatrix
 
 
-def solve(matrix: Tensor, b: Tensor, factor: Factor) -> Tensor:
+def solve(matrix: Tensor | SparseMatrix, b: Tensor, factor: Factor) -> Tensor:
     """x (n, k) with A x = b (m, k), differentiable in both."""
-    return _Apply.apply(matrix, b, factor, False)
+    return _applied(matrix, b, factor, False)
 
 
-def solve_transposed(matrix: Tensor, b: Tensor, factor: Factor) -> Tensor:
+def solve_transposed(matrix: Tensor | SparseMatrix, b: Tensor, factor: Factor) -> Tensor:
     """The transposed map, differentiable in both."""
-    return _Apply.apply(matrix, b, factor, True)
+    return _applied(matrix, b, factor, True)
+
+
+def _applied(matrix: Tensor | SparseMatrix, b: Tensor, factor: Factor, transposed: bool) -> Tensor:
+    if isinstance(matrix, SparseMatrix) and not factor.pseudo:
+        return _ApplySparse.apply(matrix.values, b, factor, transposed, matrix.pattern)
+    return _Apply.apply(as_dense(matrix), b, factor, transposed)
+
+
+class _ApplySparse(torch.autograd.Function):
+    """The square case, with the gradient -lambda_r x_c of the stored entries only."""
+
+    @staticmethod
+    def forward(ctx, values: Tensor, b: Tensor, factor: Factor, transposed: bool, pattern: Pattern) -> Tensor:
+        wide = b.detach().to(torch.float64)
+        found = (factor.solve_transposed(wide) if transposed else factor.solve(wide)).to(b.dtype)
+        ctx.factor, ctx.transposed, ctx.pattern = factor, transposed, pattern
+        ctx.save_for_backward(values, b, found)
+        return found
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        values, b, found = ctx.saved_tensors
+        factor, transposed, pattern = ctx.factor, ctx.transposed, ctx.pattern
+        back = _ApplySparse.apply(values, grad, factor, not transposed, pattern)
+        grad_values = None
+        if ctx.needs_input_grad[0]:
+            if torch.is_grad_enabled():
+                found = _ApplySparse.apply(values, b, factor, transposed, pattern)
+            left, right = (found, back) if transposed else (back, found)
+            grad_values = left.new_zeros(values.shape)
+            for k in range(left.shape[1]):  # column by column: all at once would take k times the memory of A
+                grad_values = grad_values - left[pattern.row_of, k] * right[pattern.column_of, k]
+        return grad_values, back if ctx.needs_input_grad[1] else None, None, None, None
 
 
 class _Apply(torch.autograd.Function):

@@ -6,6 +6,9 @@
 | declared symmetric positive definite (Hermite)          | Cholesky                            |
 | square                                                  | LU                                  |
 | wide (m < n)                                            | MinimumNorm                         |
+| sparse (compact support, many conditions), definite     | SparseCholesky, or SparseLU if that |
+|                                                         | fails, with a note and a warning    |
+| sparse and square                                       | SparseLU                            |
 | Cholesky or LU fails, or the pivots of LU differ by more | MinimumNorm, with a note and a      |
 | than `pivots`: numerically singular                     | warning                             |
 """
@@ -22,7 +25,9 @@ from cnf.errors import NumericalWarning, OverdeterminedError, SingularSystemErro
 from cnf.solvers.cholesky import Cholesky
 from cnf.solvers.lu import LU, LUFactor
 from cnf.solvers.minimum_norm import MinimumNorm
-from cnf.solvers.solver import Factor, Solver
+from cnf.solvers.solver import Factor, Solver, as_dense
+from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
+from cnf.systems.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Auto(Solver):
 
     least_squares: bool = False
     pivots: float = 1e-14
+
+    sparse = None
 
     def choose(self, conditions: int, functions: int, symmetric: bool = False) -> Solver:
         """The first choice for a system of this shape."""
@@ -43,7 +50,10 @@ class Auto(Solver):
             return MinimumNorm(least_squares=self.least_squares)
         return Cholesky() if symmetric else LU()
 
-    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        if isinstance(matrix, SparseMatrix) and matrix.shape[0] == matrix.shape[1]:
+            return self._sparse_factor(matrix, symmetric)
+        matrix = as_dense(matrix)
         first = self.choose(matrix.shape[0], matrix.shape[1], symmetric)
         if isinstance(first, MinimumNorm):
             return first.factor(matrix)
@@ -55,6 +65,17 @@ class Auto(Solver):
         if isinstance(factor, LUFactor) and factor.pivot_ratio < self.pivots:
             return self._fallback(matrix, f"the pivots of LU differ by {1 / max(factor.pivot_ratio, 1e-300):.0e}")
         return factor
+
+    def _sparse_factor(self, matrix: SparseMatrix, symmetric: bool) -> Factor:
+        if not symmetric:
+            return SparseLU().factor(matrix)
+        try:
+            return SparseCholesky().factor(matrix, symmetric=True)
+        except SingularSystemError:
+            note = "SparseCholesky failed: the matrix is not numerically positive definite; SparseLU was used instead"
+            warnings.warn(f"{note}. A smaller radius avoids this", NumericalWarning, stacklevel=2)
+            factor = SparseLU().factor(matrix)
+            return dataclasses.replace(factor, notes=(note, *factor.notes))
 
     def _fallback(self, matrix: Tensor, why: str) -> Factor:
         note = f"{why}; MinimumNorm was used instead"

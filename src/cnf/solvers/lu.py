@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.systems.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class LU(Solver):
 
     refine: bool = True
 
-    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        matrix = as_dense(matrix)
         m, n = matrix.shape
         if m != n:
             raise SingularSystemError(

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.systems.condition import Triplet
+from cnf.systems.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class MinimumNorm(Solver):
         if not 0 < self.cutoff < 1:
             raise CnfError(f"the cutoff of MinimumNorm lies between 0 and 1; got {self.cutoff!r}")
 
-    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        matrix = as_dense(matrix)
         wide = matrix.detach().to(torch.float64)
         norms = torch.linalg.vector_norm(wide, dim=1)
         # With more conditions than functions the scales would be weights, and change the least-squares answer.

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cnf.systems.condition import Triplet, differentiable_ratio
+from cnf.systems.condition import Triplet, differentiable_ratio, sparse_ratio
+from cnf.systems.sparse import SparseMatrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +60,21 @@ class Factor(ABC):
         top, bottom = self.extremes()
         return float(top.value / bottom.value) if bottom.value > 0 else float("inf")
 
-    def condition_of(self, matrix: Tensor) -> Tensor:
+    def condition_of(self, matrix: Tensor | SparseMatrix) -> Tensor:
         """The condition number of the equilibrated `matrix`, differentiable in it."""
         top, bottom = self.extremes()
+        if isinstance(matrix, SparseMatrix):
+            return sparse_ratio(matrix, top, bottom, self.scale_rows, self.scale_columns)
         return differentiable_ratio(matrix, top, bottom, self.scale_rows.to(matrix), self.scale_columns.to(matrix))
 
 
 class Solver(ABC):
     """An algorithm with its settings; final classes are frozen dataclasses."""
 
+    sparse: bool | None = False  # True: takes sparse matrices only; False: dense ones; None: either
+
     @abstractmethod
-    def factor(self, matrix: Tensor, symmetric: bool = False) -> Factor:
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
 
     @property
@@ -83,3 +88,8 @@ def power_of_two_scales(sizes: Tensor) -> Tensor:
     sizes = torch.where(torch.isfinite(sizes), sizes, torch.finfo(sizes.dtype).max)
     exponents = torch.where(sizes > 0, -torch.log2(torch.where(sizes > 0, sizes, 1.0)).round(), torch.zeros_like(sizes))
     return torch.exp2(exponents.clamp(-1000, 1000))
+
+
+def as_dense(matrix: Tensor | SparseMatrix) -> Tensor:
+    """A dense solver takes a sparse matrix as well, as long as it is small enough to be written out."""
+    return matrix.to_dense() if isinstance(matrix, SparseMatrix) else matrix

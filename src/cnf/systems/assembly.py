@@ -18,6 +18,7 @@ from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request, combine, wanted
 from cnf.operators.forward import derivatives
 from cnf.systems.layout import BlockLayout, Copy
+from cnf.systems.sparse import SparseMatrix
 
 PIECE = 2**22  # matrix entries evaluated at once: 32 MB in float64
 KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward
@@ -30,8 +31,13 @@ class Block:
     """One linear system: matrix (m, n), targets (m, k), one column per copy of its layout."""
 
     layout: BlockLayout
-    matrix: Tensor
+    matrix: Tensor | SparseMatrix
     targets: Tensor
+
+    @property
+    def dense(self) -> Tensor:
+        """The matrix written out, for what has no sparse form."""
+        return self.matrix.to_dense() if isinstance(self.matrix, SparseMatrix) else self.matrix
 
 
 def assemble_matrices(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError
+from cnf.systems.sparse import SparseMatrix
 
 Apply = Callable[[Tensor], Tensor]
 STEPS = 24
@@ -109,6 +110,17 @@ def differentiable_ratio(matrix: Tensor, top: Triplet, bottom: Triplet, rows: Te
     lefts = torch.stack([top.left, bottom.left], dim=1).to(matrix) * rows[:, None]
     rights = torch.stack([top.right, bottom.right], dim=1).to(matrix) * columns[:, None]
     return Ratio.apply(matrix, lefts, rights, top.value.to(matrix), bottom.value.to(matrix))
+
+
+def sparse_ratio(matrix: SparseMatrix, top: Triplet, bottom: Triplet, rows: Tensor, columns: Tensor) -> Tensor:
+    """The same for a sparse matrix: sigma = u^T A v has the derivative u_r v_c in every stored entry."""
+    values, pattern = matrix.values, matrix.pattern
+    slopes = [
+        ((t.left * rows)[pattern.row_of] * (t.right * columns)[pattern.column_of]).to(values) for t in (top, bottom)
+    ]
+    high, low = (t.value.to(values) for t in (top, bottom))
+    gradient = slopes[0] / low - slopes[1] * (high / low**2)
+    return high / low + ((values - values.detach()) * gradient).sum()
 
 
 class _Once(torch.autograd.Function):

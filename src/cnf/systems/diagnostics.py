@@ -39,8 +39,10 @@ def find_conflicts(blocks: Sequence[Block], constraints: Sequence[Constraint]) -
     """Conditions that contradict each other or that no combination of the basis functions can meet."""
     found: list[Conflict] = []
     for block in blocks:
-        matrix = block.matrix.detach().to(torch.float64)
-        if matrix.shape[0] > LARGEST or not bool(torch.isfinite(matrix).all()):
+        if block.matrix.shape[0] > LARGEST:
+            continue
+        matrix = block.dense.detach().to(torch.float64)
+        if not bool(torch.isfinite(matrix).all()):
             continue
         for k, copy in enumerate(block.layout.copies):
             owners = [(i, p) for i, _ in copy.rows for p in range(constraints[i].points.shape[0])]

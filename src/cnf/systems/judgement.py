@@ -16,6 +16,7 @@ from cnf.systems.assembly import Block
 from cnf.systems.certificate import Certificate, Residual
 from cnf.systems.diagnostics import find_conflicts
 from cnf.systems.sizes import natural_sizes
+from cnf.systems.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from cnf.solvers.solver import Factor
@@ -72,8 +73,10 @@ def certify(
     )
 
 
-def row_norms(matrix: Tensor) -> Tensor:
+def row_norms(matrix: Tensor | SparseMatrix) -> Tensor:
     """Euclidean norms of the rows, safe from overflow; one where a row is zero."""
+    if isinstance(matrix, SparseMatrix):
+        return matrix.row_norms()
     largest = matrix.abs().amax(dim=1)
     safe = torch.where(largest > 0, largest, 1.0)
     return torch.where(largest > 0, safe * torch.linalg.vector_norm(matrix / safe[:, None], dim=1), 1.0)

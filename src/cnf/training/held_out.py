@@ -159,7 +159,7 @@ class LeaveOneOut(Loss):
 
 def leave_one_out_errors(block: Block, factor: Factor, paired: bool) -> tuple[Tensor, Tensor]:
     """Errors (m, k) of every condition predicted from the others, and which of them are defined, (m,)."""
-    matrix, targets = block.matrix, block.targets
+    matrix, targets = block.dense, block.targets
     m, n = matrix.shape
     weights = solve(matrix, targets, factor)  # (n, k)
     inverse = solve(matrix, torch.eye(m, dtype=matrix.dtype, device=matrix.device), factor)  # (n, m)

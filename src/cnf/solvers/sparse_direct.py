@@ -1,0 +1,217 @@
+"""SparseLU and SparseCholesky: sparse square systems, factored once for forward, adjoint and new right-hand sides.
+
+The order of elimination belongs to the pattern and is kept with it (`cnf.systems.sparse`); a step gathers the values,
+scales them and factors. SuperLU comes with SciPy; MKL PARDISO is used instead when its runtime is installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.linalg import splu
+from torch import Tensor
+
+from cnf.errors import CnfError, SingularSystemError
+from cnf.solvers import pardiso
+from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.systems.sparse import Pattern, SparseMatrix
+
+PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
+BACKWARD = 1e-8  # error relative to |A| |x| + |b| from which on a factorisation is given up
+STEPS = 8  # of the iteration for extreme singular values: each takes two solves
+BACKENDS = ("auto", "superlu", "pardiso")
+
+
+class Backend(Protocol):
+    """A factored permuted matrix."""
+
+    name: str
+
+    def solve(self, b: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """(n, k) -> (n, k)."""
+        ...
+
+
+@dataclass(frozen=True)
+class SparseLU(Solver):
+    """Square systems of compactly supported bases; `backend`: auto, superlu or pardiso."""
+
+    backend: str = "auto"
+    refine: bool = True
+
+    sparse = True
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        return _factored(matrix, self.backend, self.refine, definite=False)
+
+
+@dataclass(frozen=True)
+class SparseCholesky(Solver):
+    """Symmetric positive definite systems of compactly supported Hermite bases; pivots on the diagonal only."""
+
+    backend: str = "auto"
+    refine: bool = True
+
+    sparse = True
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        if not symmetric and isinstance(matrix, SparseMatrix):
+            off = abs(matrix.plain - matrix.plain.T) if matrix.shape[0] == matrix.shape[1] else None
+            if off is None or (off.nnz and off.max() > 1e-8 * abs(matrix.plain).max()):
+                raise SingularSystemError(
+                    "SparseCholesky needs a symmetric matrix, but this one is not: use it with cnf.bases.Hermite built "
+                    "from the same constraints as the field, or choose SparseLU or Auto"
+                )
+        return _factored(matrix, self.backend, self.refine, definite=True)
+
+
+def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definite: bool) -> SparseFactor:
+    name = "SparseCholesky" if definite else "SparseLU"
+    if not isinstance(matrix, SparseMatrix):
+        raise CnfError(
+            f"{name} needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; use "
+            "Auto() for this one"
+        )
+    m, n = matrix.shape
+    if m != n:
+        raise SingularSystemError(
+            f"{name} needs as many basis functions as conditions, but there are {n} and {m}; put one anchor on every "
+            "point with one condition, or use Hermite"
+        )
+    plain = matrix.plain
+    pattern = matrix.pattern
+    rows, columns = _scales(plain, definite)
+    scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
+    solver = _backend(backend, pattern, scaled, definite)
+    factor = SparseFactor(
+        shape=(m, n),
+        scale_rows=torch.from_numpy(rows),
+        scale_columns=torch.from_numpy(columns),
+        matrix=pattern.filled(scaled),
+        pattern=pattern,
+        backend=solver,
+        refine=refine,
+        definite=definite,
+        label=name,
+    )
+    _check(factor)
+    return factor
+
+
+def _scales(plain: sparse.csr_matrix, definite: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Powers of two that bring the diagonal, or rows and then columns, to about one."""
+    if definite:
+        sizes = np.sqrt(np.maximum(plain.diagonal(), 0))
+        scale = power_of_two_scales(torch.from_numpy(sizes)).numpy()
+        return scale, scale
+    rows = power_of_two_scales(torch.from_numpy(_norms(plain, 1))).numpy()
+    columns = power_of_two_scales(torch.from_numpy(_norms(sparse.diags_array(rows) @ plain, 0))).numpy()
+    return rows, columns
+
+
+def _norms(matrix: sparse.csr_matrix, axis: int) -> np.ndarray:
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=axis)).reshape(-1))
+
+
+def _backend(wanted: str, pattern: Pattern, scaled: np.ndarray, definite: bool) -> Backend:
+    if wanted not in BACKENDS:
+        raise CnfError(f"the backend of a sparse solver is one of {', '.join(BACKENDS)}; got {wanted!r}")
+    if wanted == "pardiso" or (wanted == "auto" and pardiso.is_installed()):
+        return pardiso.Pardiso(pattern, scaled, definite)
+    return SuperLU(pattern, scaled, definite)
+
+
+class SuperLU:
+    """SciPy's SuperLU on the permuted matrix."""
+
+    name = "SuperLU"
+
+    def __init__(self, pattern: Pattern, values: np.ndarray, definite: bool):
+        plan = pattern.plan
+        permuted = sparse.csc_matrix((values[plan.gather], plan.indices, plan.starts), shape=pattern.shape)
+        ordered = "NATURAL" if plan.method != "minimum degree" else "MMD_AT_PLUS_A"
+        threshold = 0.0 if definite else PIVOT
+        try:
+            self._lu = splu(permuted, ordered, diag_pivot_thresh=threshold, options={"SymmetricMode": True})
+        except RuntimeError as error:
+            raise _singular(pattern.shape) from error
+        self._plan = plan
+
+    def solve(self, b: np.ndarray, transposed: bool = False) -> np.ndarray:
+        given, taken = (self._plan.columns, self._plan.rows) if transposed else (self._plan.rows, self._plan.columns)
+        found = np.empty_like(b)
+        found[taken] = self._lu.solve(np.asfortranarray(b[given]), "T" if transposed else "N")
+        return found
+
+
+def _singular(shape: tuple[int, int]) -> SingularSystemError:
+    return SingularSystemError(
+        f"the sparse {shape[0]} x {shape[1]} system is singular: two conditions or two basis functions are the same "
+        "(duplicate points?), or a condition lies outside the support of every function. Remove duplicates, enlarge the "
+        "radius, or use Hermite for several conditions at one point"
+    )
+
+
+def _check(factor: SparseFactor) -> None:
+    """One solve whose backward error tells whether the pivots were good enough."""
+    b = starting_vector(factor.shape[0], factor.scale_rows)[:, None].numpy()
+    x = factor.backend.solve(b)
+    size = np.abs(factor.matrix).sum(axis=1).max() * np.abs(x).max() + np.abs(b).max()
+    if not np.isfinite(x).all() or np.abs(factor.matrix @ x - b).max() > BACKWARD * size:
+        raise _singular(factor.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseFactor(Factor):
+    """The scaled matrix and its factored permutation."""
+
+    matrix: sparse.csr_matrix
+    pattern: Pattern
+    backend: Backend
+    refine: bool = True
+    definite: bool = False
+    label: str = "SparseLU"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.label} ({self.backend.name}, {self.pattern.plan.method})"
+
+    def solve(self, b: Tensor) -> Tensor:
+        return self._solved(b, self.scale_rows, self.scale_columns, False)
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self._solved(b, self.scale_columns, self.scale_rows, not self.definite)
+
+    def _solved(self, b: Tensor, before: Tensor, after: Tensor, transposed: bool) -> Tensor:
+        right = (b.cpu() * before[:, None]).numpy()
+        x = self.backend.solve(right, transposed)
+        if self.refine:
+            matrix = self.matrix.T if transposed else self.matrix
+            x = x + self.backend.solve(right - matrix @ x, transposed)
+        return (torch.from_numpy(x) * after[:, None]).to(b.device)
+
+    @cached_property
+    def _extremes(self) -> tuple[Triplet, Triplet]:
+        start = starting_vector(self.shape[0], self.scale_rows)
+
+        def wrapped(function):
+            return lambda v: torch.from_numpy(function(v.numpy()[:, None])[:, 0])
+
+        top = largest_triplet(wrapped(lambda v: self.matrix @ v), wrapped(lambda u: self.matrix.T @ u), start, STEPS)
+        bottom = smallest_triplet(
+            wrapped(self.backend.solve), wrapped(lambda b: self.backend.solve(b, not self.definite)), start, STEPS
+        )
+        return top, bottom
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        return self._extremes
+
+    @property
+    def rank(self) -> int:
+        return self.shape[0]  # a singular matrix was refused

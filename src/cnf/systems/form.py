@@ -1,0 +1,85 @@
+"""Form: whether a system is assembled dense or sparse, and the sparse structure kept from one solve to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis, Evaluator
+from cnf.bases.local import LocalEvaluator
+from cnf.constraints import Constraint
+from cnf.errors import BasisError
+from cnf.systems.assembly import assemble_matrices
+from cnf.systems.fingerprint import fingerprint
+from cnf.systems.layout import BlockLayout
+from cnf.systems.sparse import SparseMatrix
+from cnf.systems.sparse_assembly import Structure, assemble_sparse, density, plan_structure
+
+if TYPE_CHECKING:
+    from cnf.solvers.solver import Solver
+
+LARGE = 1000**2  # entries from which on a sparse form is considered at all
+SPARSE = 0.15  # share of stored entries up to which it pays
+
+
+@dataclass(frozen=True, eq=False)
+class KnownStructure:
+    """A structure and what it was made for; `structure` is None if dense is the better form."""
+
+    key: tuple
+    structure: Structure | None
+
+
+def find_structure(
+    evaluator: Evaluator,
+    basis: Basis,
+    constraints: Sequence[Constraint],
+    layout: Sequence[BlockLayout],
+    solver: Solver,
+    known: KnownStructure | None,
+) -> KnownStructure | None:
+    """The sparse structure, the one known if it still serves; None: the system is dense."""
+    if solver.sparse is False:
+        return None
+    support = evaluator.support if isinstance(evaluator, LocalEvaluator) else None
+    if support is None:
+        if solver.sparse:
+            raise BasisError(
+                f"{type(solver).__name__} needs a basis whose functions vanish beyond a radius: Kernel or Hermite with "
+                "cnf.kernels.Wendland, or Hybrid(inner, window); use solver=cnf.solvers.Auto() for this one"
+            )
+        return None
+    assert isinstance(evaluator, LocalEvaluator)
+    if not solver.sparse and sum(c.rows for c in constraints) * basis.size < LARGE:
+        return None
+    places = [p.points for c in constraints for p in c.expanded()] + [g.points for g in evaluator.centres]
+    key = (solver.sparse, support.requires_grad, fingerprint(places))
+    if known is not None and known.key == key and (known.structure is None or known.structure.serves(support)):
+        return known
+    structure = plan_structure(evaluator, basis, constraints, layout)
+    if not solver.sparse and max(density(s.pattern) for s in structure.scatters) > SPARSE:
+        return KnownStructure(key, None)
+    return KnownStructure(key, structure)
+
+
+def assemble(
+    evaluator: Evaluator,
+    basis: Basis,
+    constraints: Sequence[Constraint],
+    layout: Sequence[BlockLayout],
+    known: KnownStructure | None,
+) -> tuple[Tensor | SparseMatrix, ...]:
+    """The matrix of every block, in the form found."""
+    if known is None or known.structure is None:
+        return tuple(assemble_matrices(evaluator, basis, constraints, layout))
+    assert isinstance(evaluator, LocalEvaluator)
+    return tuple(assemble_sparse(evaluator, basis, constraints, layout, known.structure))
+
+
+def is_finite(matrix: Tensor | SparseMatrix) -> bool:
+    values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
+    return bool(torch.isfinite(values.detach()).all())
