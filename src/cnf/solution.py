@@ -55,8 +55,10 @@ class Solution:
         if not points.shape[0]:
             return self.weights.new_zeros(0, len(channels))
         if self._is_local:
-            requests = tuple(values_request(points.shape[1], points, c) for c in channels)
-            total = self._applied_locally([Probe(points, 1, tuple(channels), requests)], (len(points), len(channels)))
+            probe = Probe(
+                points, 1, tuple(channels), tuple(values_request(points.shape[1], points, c) for c in channels)
+            )
+            total = self._applied_locally([probe], (points.shape[0], len(channels)))
             return total if self.base is None else total + self._base(points)
         if self.basis.shared:
             parts = [self._values(piece) for piece in self._pieces(points, 1)]
@@ -117,7 +119,7 @@ class Solution:
 
     def _applied_locally(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
-        return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
+        return sum_over_neighbours(self.evaluator, self.weights, probes, shape, len(self.space.channels))
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]

@@ -16,7 +16,9 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.bases.basis import Evaluator
+from cnf.bases.kernels import KernelProfile
 from cnf.operators.expansion import Request
+from cnf.operators.jets import MultiIndex
 
 EDGE = 1 + 1e-12  # pairs at the edge of the support, where the functions vanish, may be in or out
 
@@ -54,6 +56,28 @@ class LocalEvaluator(Evaluator, Protocol):
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
         """Points x (P, D) and pairs (E,) of a point p and a centre q of a group: (E, K, R)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Derivatives of one translation-invariant kernel at Q points: f_c(x) = sum_q sum_b v_cb(q) d^b k(x - y_q).
+
+    `strengths[c]` maps the multi-index b to the factors v_cb (Q,), the weights of the solution included.
+    """
+
+    points: Tensor  # (Q, D)
+    strengths: tuple[dict[MultiIndex, Tensor], ...]
+
+
+@runtime_checkable
+class SourceEvaluator(LocalEvaluator, Protocol):
+    """A local evaluator whose functions are derivatives of one kernel of the coordinates."""
+
+    kernel: KernelProfile
+
+    def sources(self, weights: Tensor, channels: int) -> list[Sources]:
+        """The solved field, weights (N, C) or joint (N,), as sources, group by group."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""MKL PARDISO through the runtime library of the `mkl` package, if that is installed: several times faster than SuperLU.
+"""MKL PARDISO through the runtime library of the `mkl` package, if that is installed: two to four times faster.
 
 Only the five calls needed are wrapped: analyse once per pattern, factor, solve with the matrix and with its transpose,
 release. The runtime is looked for where pip puts it and on the loader's path.
@@ -85,8 +85,8 @@ class Pardiso:
             raise MemoryError("PARDISO ran out of memory")
         if error:
             raise SingularSystemError(
-                f"PARDISO cannot factor the sparse system (its code {error}): two conditions or functions are the same, "
-                "or the matrix is not positive definite. Remove duplicate points or change the radius"
+                f"PARDISO cannot factor the sparse system (its code {error}): two conditions or functions are the "
+                "same, or the matrix is not positive definite. Remove duplicate points or change the radius"
             )
 
     def solve(self, b: np.ndarray, transposed: bool = False) -> np.ndarray:

@@ -153,8 +153,8 @@ class SuperLU:
 def _singular(shape: tuple[int, int]) -> SingularSystemError:
     return SingularSystemError(
         f"the sparse {shape[0]} x {shape[1]} system is singular: two conditions or two basis functions are the same "
-        "(duplicate points?), or a condition lies outside the support of every function. Remove duplicates, enlarge the "
-        "radius, or use Hermite for several conditions at one point"
+        "(duplicate points?), or a condition lies outside the support of every function. Remove duplicates, enlarge "
+        "the radius, or use Hermite for several conditions at one point"
     )
 
 

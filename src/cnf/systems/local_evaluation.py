@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,24 +10,39 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from cnf.bases.local import EDGE, LocalEvaluator
-from cnf.operators.expansion import Probe, Request
+from cnf.bases.kernel import PlainKernel
+from cnf.bases.kernels import KernelProfile
+from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Sources
+from cnf.operators.expansion import Probe, Request, combine
+from cnf.operators.jets import MultiIndex, add
 
-PAIRS = 2**18  # pairs evaluated at once
-POINTS = 2**14  # points whose neighbours are looked for at once
+PAIRS = 2**16  # pairs evaluated at once: few enough for their arrays to stay in the cache
+POINTS = 2**15  # points whose neighbours are looked for at once
+
+Contribution = Callable[[Tensor, Tensor, Tensor, Sequence[Request]], Tensor]  # x, p, q, requests -> (E, J)
+Finish = Callable[[Tensor, Sequence[Request]], Tensor]  # sums (P, J), requests -> (P, K)
 
 
 def sum_over_neighbours(
-    evaluator: LocalEvaluator, weights: Tensor, probes: Sequence[Probe], shape: tuple[int, int]
+    evaluator: LocalEvaluator, weights: Tensor, probes: Sequence[Probe], shape: tuple[int, int], channels: int
 ) -> Tensor:
     """L f for the operator that the probes (of P points) stand for: (P, R); weights (N, C), or joint (N,)."""
     support = evaluator.support
     assert support is not None
     scale = support.detach().to(torch.float64).cpu().numpy()
     trees = [cKDTree(_scaled(g.points, scale)) for g in evaluator.centres]
+    sources = None
+    if isinstance(evaluator, SourceEvaluator):
+        sources = evaluator.sources(weights, channels if weights.dim() == 1 else weights.shape[1])
     total = weights.new_zeros(shape)
     for probe in probes:
-        found = torch.cat([_piece(evaluator, weights, probe, rows, trees, scale) for rows in _stretches(probe)])
+        parts = [
+            _of_functions(evaluator, weights, probe, g, tree, scale)
+            if sources is None
+            else _of_sources(evaluator.kernel, sources[g], probe, tree, scale)  # type: ignore[attr-defined]
+            for g, tree in enumerate(trees)
+        ]
+        found = sum(parts[1:], parts[0])
         if probe.nodes > 1:
             found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
         total = total.index_add(1, torch.tensor(probe.rows, device=total.device), found)
@@ -38,43 +53,119 @@ def _scaled(points: Tensor, scale: np.ndarray) -> np.ndarray:
     return points.detach().to(torch.float64).cpu().numpy() / scale
 
 
-def _stretches(probe: Probe) -> list[slice]:
-    count = probe.points.shape[0]
-    return [slice(start, min(start + POINTS, count)) for start in range(0, count, POINTS)]
-
-
-def _piece(
-    evaluator: LocalEvaluator, weights: Tensor, probe: Probe, rows: slice, trees: Sequence[cKDTree], scale: np.ndarray
+def _of_functions(
+    evaluator: LocalEvaluator, weights: Tensor, probe: Probe, group: int, tree: cKDTree, scale: np.ndarray
 ) -> Tensor:
-    """(P', K) for a stretch of the points."""
-    x, requests = probe.points[rows], [r.at(rows) for r in probe.requests]
-    tree = cKDTree(_scaled(x, scale))
-    found = weights.new_zeros(x.shape[0], len(requests))
-    for group, centres in enumerate(trees):
-        pairs = tree.sparse_distance_matrix(centres, EDGE, output_type="ndarray")
-        for start in range(0, pairs.shape[0], PAIRS):
-            part = pairs[start : start + PAIRS]
-            p, q = (torch.from_numpy(part[name].astype(np.int64)).to(x.device) for name in ("i", "j"))
-            given = (evaluator, weights, x, p, q, requests, group)
-            kept = torch.is_grad_enabled() and pairs.shape[0] > PAIRS
-            values = checkpoint(_weighted, *given, use_reentrant=False) if kept else _weighted(*given)
-            found = found.index_add(0, p, values)
+    """Any local basis: its functions at the pairs, times their weights; (P, K)."""
+    columns = evaluator.centres[group].columns
+
+    def contribution(x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
+        values = evaluator.paired(x, p, q, requests, group)  # (E, K, R)
+        own = columns[:, q].T  # (E, R)
+        if weights.dim() == 1:
+            return (values * weights[own][:, None]).sum(dim=2)
+        channels = torch.tensor([r.channel for r in requests], device=weights.device)
+        return (values * weights[own[:, None], channels[:, None]]).sum(dim=2)
+
+    return _summed(contribution, len(probe.requests), probe, tree, scale, lambda sums, requests: sums)
+
+
+def _of_sources(kernel: KernelProfile, sources: Sources, probe: Probe, tree: cKDTree, scale: np.ndarray) -> Tensor:
+    """Derivatives of one kernel: every channel's derivatives are summed first and weighted afterwards; (P, K)."""
+    asked = sorted({(r.channel, index) for r in probe.requests for index in r.weights})
+
+    def contribution(x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
+        z = x[p] - sources.points[q]
+        columns: dict[tuple[int, MultiIndex], Tensor] = {}
+        for channel in sorted({c for c, _ in asked}):
+            strengths = {b: v[q] for b, v in sources.strengths[channel].items()}
+            indices = [index for c, index in asked if c == channel]
+            for index, value in zip(indices, _derived(kernel, z, strengths, indices), strict=True):
+                columns[channel, index] = value
+        return torch.stack([columns[key] for key in asked], dim=1)
+
+    def finish(sums: Tensor, requests: Sequence[Request]) -> Tensor:
+        parts = []
+        for request in requests:
+            known = {index: sums[:, asked.index((request.channel, index))][:, None] for index in request.weights}
+            parts.append(combine(known, [Request(0, request.weights)])[:, 0, 0])
+        return torch.stack(parts, dim=1)
+
+    return _summed(contribution, len(asked), probe, tree, scale, finish)
+
+
+def _derived(
+    kernel: KernelProfile, z: Tensor, strengths: dict[MultiIndex, Tensor], indices: Sequence[MultiIndex]
+) -> list[Tensor]:
+    """sum_b v_b d^(a + b) k(z) for every a of the indices, each (E,); z (E, D)."""
+    if not strengths:
+        return [torch.zeros_like(z[:, 0]) for _ in indices]
+    highest = max(map(sum, indices)), max(map(sum, strengths))
+    if max(highest) <= 1:
+        return _first_order(kernel, z, strengths, indices, sum(highest))
+    one = torch.ones((), dtype=z.dtype, device=z.device)
+    needed = sorted({add(a, b) for a in indices for b in strengths})
+    plain = PlainKernel(kernel, z[:0])
+    found = plain._of_differences([d[:, None] for d in z.unbind(dim=1)], [Request(0, {i: one}) for i in needed])
+    lookup = {index: found[:, k, 0] for k, index in enumerate(needed)}
+    sums = [[v * lookup[add(a, b)] for b, v in strengths.items()] for a in indices]
+    return [sum(parts[1:], parts[0]) for parts in sums]
+
+
+def _first_order(
+    kernel: KernelProfile, z: Tensor, strengths: dict[MultiIndex, Tensor], indices: Sequence[MultiIndex], order: int
+) -> list[Tensor]:
+    """Values and gradients of sources of order 0 and 1, in closed form.
+
+    With y = z / length, s = |y|^2, and c the first-order strengths over the lengths:
+    F = v k + 2 k' (c . y),   dF/dy = (2 k' v + 4 k'' (c . y)) y + 2 k' c.
+    """
+    inverse = kernel.scaled(torch.ones(z.shape[1], dtype=z.dtype, device=z.device))
+    y = z * inverse
+    slopes = kernel.profile((y * y).sum(dim=1), order)
+    value, axes = None, {}
+    for b, v in strengths.items():
+        if sum(b):
+            axes[b.index(1)] = v * inverse[b.index(1)]
+        else:
+            value = v
+    dot = sum((c * y[:, k] for k, c in axes.items()), torch.zeros((), dtype=z.dtype, device=z.device))
+    along: Tensor | None = None
+    found = []
+    for a in indices:
+        if not sum(a):
+            parts = [value * slopes[0]] if value is not None else []
+            parts += [2 * slopes[1] * dot] if axes else []
+            found.append(sum(parts[1:], parts[0]))
+            continue
+        if along is None:
+            parts = [2 * slopes[1] * value] if value is not None else []
+            parts += [4 * slopes[2] * dot] if axes else []
+            along = sum(parts[1:], parts[0])
+        k = a.index(1)
+        slope = along * y[:, k]
+        if k in axes:
+            slope = slope + 2 * slopes[1] * axes[k]
+        found.append(slope * inverse[k])
     return found
 
 
-def _weighted(
-    evaluator: LocalEvaluator,
-    weights: Tensor,
-    x: Tensor,
-    p: Tensor,
-    q: Tensor,
-    requests: Sequence[Request],
-    group: int,
+def _summed(
+    contribution: Contribution, width: int, probe: Probe, tree: cKDTree, scale: np.ndarray, finish: Finish
 ) -> Tensor:
-    """What every pair contributes, summed over the functions of its centre: (E, K)."""
-    values = evaluator.paired(x, p, q, requests, group)  # (E, K, R)
-    own = evaluator.centres[group].columns[:, q].T  # (E, R)
-    if weights.dim() == 1:
-        return (values * weights[own][:, None]).sum(dim=2)
-    channels = torch.tensor([r.channel for r in requests], device=weights.device)
-    return (values * weights[own[:, None], channels[:, None]]).sum(dim=2)
+    """Contributions of all pairs within reach added up point by point, (P, K), in pieces."""
+    results = []
+    for start in range(0, probe.points.shape[0], POINTS):
+        rows = slice(start, min(start + POINTS, probe.points.shape[0]))
+        x, requests = probe.points[rows], [r.at(rows) for r in probe.requests]
+        pairs = cKDTree(_scaled(x, scale)).sparse_distance_matrix(tree, EDGE, output_type="ndarray")
+        sums = x.new_zeros(x.shape[0], width)
+        for first in range(0, pairs.shape[0], PAIRS):
+            part = pairs[first : first + PAIRS]
+            p, q = (torch.from_numpy(part[name].astype(np.int64)).to(x.device) for name in ("i", "j"))
+            again = torch.is_grad_enabled() and pairs.shape[0] > PAIRS
+            given = (x, p, q, requests)
+            values = checkpoint(contribution, *given, use_reentrant=False) if again else contribution(*given)
+            sums = sums.index_add(0, p, values) if torch.is_grad_enabled() else sums.index_add_(0, p, values)
+        results.append(finish(sums, requests))
+    return results[0] if len(results) == 1 else torch.cat(results)

@@ -20,7 +20,7 @@ INDEX = np.int32  # what SuperLU works with
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where a matrix (m, n) may differ from zero, in compressed rows; `sites` (n,) numbers the points columns sit at."""
+    """Where a matrix (m, n) may differ from zero, in compressed rows; `sites` (n,) tells at which point columns sit."""
 
     shape: tuple[int, int]
     starts: np.ndarray  # (m + 1,)
