@@ -26,6 +26,7 @@ LAYERS = [
     ["systems", "solvers"],  # the factor knows the condition number, the certificate knows the factor
     ["files", "description"],
     ["solution"],
+    ["patched"],
     ["field"],
     ["storage"],
     ["training", "losses"],

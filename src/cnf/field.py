@@ -27,8 +27,9 @@ from cnf.errors import (
     nearest,
 )
 from cnf.files import write_archive
+from cnf.patched import solve_in_patches
 from cnf.solution import Solution, evaluate_base
-from cnf.solvers import Auto, Solver
+from cnf.solvers import Auto, Patches, Solver
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, assemble_targets, joint_columns
@@ -102,14 +103,24 @@ class ConstrainedField(nn.Module):
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
         self._adopt_coefficients()
-        self._cache: tuple[tuple, Factored, Solution] | None = None
+        self._cache: tuple[tuple, Factored | None, Solution] | None = None  # nothing is factored for patches
         self._structure: KnownStructure | None = None  # of a sparse system: kept while points and supports stay
 
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
         """Assemble, factor, solve, measure; differentiable in everything learnable."""
+        if isinstance(self.solver, Patches):
+            return self._patched()
         return self._solved(self._factored())
+
+    def _patched(self) -> Solution:
+        assert isinstance(self.solver, Patches)
+        self._check_parts()
+        base = None if self.base is None else self._base_values
+        constraints = tuple(c.renewed() for c in self.constraints)
+        given = (self.basis, constraints, self.layout, self.solver, self.base, base)
+        return solve_in_patches(*given, self._is_symmetric(), self.tolerance, self.on_violation)
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -125,12 +136,13 @@ class ConstrainedField(nn.Module):
         key = self._key()
         if self._cache is None or self._cache[0] != key:
             with torch.no_grad():
-                factored = self._factored()
+                factored = None if isinstance(self.solver, Patches) else self._factored()
                 self._cache = (key, factored, self._constant(factored))
         return self._cache[2]
 
-    def _constant(self, factored: Factored) -> Solution:
-        return replace(self._solved(factored), constants=tuple(self.parameters()))
+    def _constant(self, factored: Factored | None) -> Solution:
+        solved = self._patched() if factored is None else self._solved(factored)
+        return replace(solved, constants=tuple(self.parameters()))
 
     @property
     def certificate(self) -> Certificate:
@@ -179,15 +191,7 @@ class ConstrainedField(nn.Module):
 
     def _factored(self) -> Factored:
         started = time.perf_counter()
-        types = {t.dtype for t in (*self.basis.parameters(), *self.basis.buffers()) if t.is_floating_point()}
-        if types - {self.dtype}:
-            raise BasisError(
-                f"the basis is in {', '.join(map(str, types))} now, the field in {self.dtype}: was it given to another "
-                "field since? Build one basis for each, or convert this field: field.to(dtype)"
-            )
-        refuse_unsteady(self.basis, "the basis")
-        if self.base is not None:
-            refuse_unsteady(self.base, "the base network")
+        self._check_parts()
         evaluator = self.basis.snapshot()
         self._structure = find_structure(
             evaluator, self.basis, self.constraints, self.layout, self.solver, self._structure
@@ -202,6 +206,17 @@ class ConstrainedField(nn.Module):
         symmetric = self._is_symmetric()
         factors = tuple(self.solver.factor(m, symmetric) for m in matrices)
         return Factored(evaluator, matrices, factors, time.perf_counter() - started)
+
+    def _check_parts(self) -> None:
+        types = {t.dtype for t in (*self.basis.parameters(), *self.basis.buffers()) if t.is_floating_point()}
+        if types - {self.dtype}:
+            raise BasisError(
+                f"the basis is in {', '.join(map(str, types))} now, the field in {self.dtype}: was it given to another "
+                "field since? Build one basis for each, or convert this field: field.to(dtype)"
+            )
+        refuse_unsteady(self.basis, "the basis")
+        if self.base is not None:
+            refuse_unsteady(self.base, "the base network")
 
     def _solved(self, factored: Factored) -> Solution:
         started = time.perf_counter()

@@ -119,7 +119,7 @@ class Solution:
 
     def _applied_locally(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
-        return sum_over_neighbours(self.evaluator, self.weights, probes, shape, len(self.space.channels))
+        return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]

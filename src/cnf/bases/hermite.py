@@ -19,7 +19,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
-from cnf.bases.local import Centres, Sources, at_pairs
+from cnf.bases.local import Centres, Strengths, at_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
@@ -134,17 +134,15 @@ class HermiteEvaluator:
     def support(self) -> Tensor | None:
         return self.kernel.support
 
-    def sources(self, weights: Tensor, channels: int) -> list[Sources]:
+    def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
         """The kernel's derivatives in its second argument have the sign (-1)^|b|."""
-        found = []
-        for points, columns, functionals in self._groups:
-            strengths: tuple[dict[MultiIndex, Tensor], ...] = tuple({} for _ in range(channels))
-            for own, functional in zip(columns, functionals, strict=True):
-                table = strengths[functional.channel]
-                for index, v in functional.weights.items():
-                    part = (-v if sum(index) % 2 else v) * weights.reshape(-1)[own]
-                    table[index] = table[index] + part if index in table else part
-            found.append(Sources(points, strengths))
+        found: Strengths = {}
+        functionals = self._groups[group][2]
+        for k, r in enumerate(functions):
+            for index, v in functionals[r].weights.items():
+                factor = v if v.dim() == 0 else v[q]
+                part = (-factor if sum(index) % 2 else factor) * weights[:, k]
+                found[index] = found[index] + part if index in found else part
         return found
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:

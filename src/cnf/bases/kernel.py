@@ -21,7 +21,7 @@ from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
-from cnf.bases.local import Centres, Sources, at_pairs
+from cnf.bases.local import Centres, Strengths, at_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -110,9 +110,8 @@ class PlainKernel:
         differences = (x[p] - self.anchors[q]).unbind(dim=1)  # D x (E,)
         return self._of_differences([d[:, None] for d in differences], at_pairs(requests, p))
 
-    def sources(self, weights: Tensor, channels: int) -> list[Sources]:
-        zero = (0,) * self.anchors.shape[1]
-        return [Sources(self.anchors, tuple({zero: weights[:, c]} for c in range(channels)))]
+    def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
+        return {(0,) * self.anchors.shape[1]: weights[:, 0]}
 
     def _of_differences(self, differences: Sequence[Tensor], requests: Sequence[Request]) -> Tensor:
         """D differences (P, N), or (E, 1) for pairs -> (P, K, N)."""

@@ -20,6 +20,8 @@ from cnf.bases.kernels import KernelProfile
 from cnf.operators.expansion import Request
 from cnf.operators.jets import MultiIndex
 
+Strengths = dict[MultiIndex, Tensor]
+
 EDGE = 1 + 1e-12  # pairs at the edge of the support, where the functions vanish, may be in or out
 
 
@@ -59,25 +61,14 @@ class LocalEvaluator(Evaluator, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Sources:
-    """Derivatives of one translation-invariant kernel at Q points: f_c(x) = sum_q sum_b v_cb(q) d^b k(x - y_q).
-
-    `strengths[c]` maps the multi-index b to the factors v_cb (Q,), the weights of the solution included.
-    """
-
-    points: Tensor  # (Q, D)
-    strengths: tuple[dict[MultiIndex, Tensor], ...]
-
-
 @runtime_checkable
 class SourceEvaluator(LocalEvaluator, Protocol):
-    """A local evaluator whose functions are derivatives of one kernel of the coordinates."""
+    """A local evaluator whose functions are derivatives of one kernel of the coordinates: sum_b v_b(q) d^b k(x - y_q)."""
 
     kernel: KernelProfile
 
-    def sources(self, weights: Tensor, channels: int) -> list[Sources]:
-        """The solved field, weights (N, C) or joint (N,), as sources, group by group."""
+    def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
+        """Weights (E, R) of some functions of the centres q (E,) -> the factor v_b (E,) of every derivative b."""
         ...
 
 

@@ -4,7 +4,8 @@ from cnf.solvers.auto import Auto
 from cnf.solvers.cholesky import Cholesky
 from cnf.solvers.lu import LU
 from cnf.solvers.minimum_norm import MinimumNorm
+from cnf.solvers.patches import Patches
 from cnf.solvers.solver import Factor, Solver
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
 
-__all__ = ["LU", "Auto", "Cholesky", "Factor", "MinimumNorm", "Solver", "SparseCholesky", "SparseLU"]
+__all__ = ["LU", "Auto", "Cholesky", "Factor", "MinimumNorm", "Patches", "Solver", "SparseCholesky", "SparseLU"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +20,18 @@ from cnf.systems.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from cnf.solvers.solver import Factor
+
+
+class Measured(Protocol):
+    """A solution as far as measuring it goes."""
+
+    basis: Basis
+    constraints: tuple[Constraint, ...]
+
+    def residual(self, constraint: Constraint) -> Tensor:
+        """L f - g, (P, R)."""
+        ...
+
 
 NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
 
@@ -70,6 +82,32 @@ def certify(
         served=tuple(len(b.layout.copies) for b in blocks),
         explain=lambda: find_conflicts(kept, known),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
+    )
+
+
+def measure(solution: Measured, factors: Sequence[Factor], tolerance: float, seconds: float) -> Certificate:
+    """The certificate of a solution without one matrix: every condition measured on the field itself."""
+    constraints = solution.constraints
+    natural = natural_sizes(constraints)
+    residuals, asked = {}, 0.0
+    with torch.no_grad():
+        for constraint, size in zip(constraints, natural, strict=True):
+            off = solution.residual(constraint).abs()
+            values = constraint.renewed().values.abs()
+            residuals[constraint.name] = _worst([(off, off / values.clamp_min(size))])
+            asked = max(asked, float(values.max()))
+    return Certificate(
+        residuals=residuals,
+        tolerance=tolerance,
+        conditions=sum(c.rows for c in constraints),
+        functions=solution.basis.size,
+        channels=1 if solution.basis.joint else len(solution.basis.space.channels),
+        weight_norm=0.0,
+        data_size=asked,
+        seconds=seconds,
+        factors=tuple(factors),
+        served=(1,),
+        explain=lambda: (),
     )
 
 

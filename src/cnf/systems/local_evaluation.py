@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
-from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Sources
+from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Strengths
 from cnf.operators.expansion import Probe, Request, combine
 from cnf.operators.jets import MultiIndex, add
 
@@ -24,24 +24,17 @@ Finish = Callable[[Tensor, Sequence[Request]], Tensor]  # sums (P, J), requests 
 
 
 def sum_over_neighbours(
-    evaluator: LocalEvaluator, weights: Tensor, probes: Sequence[Probe], shape: tuple[int, int], channels: int
+    evaluator: LocalEvaluator, weights: Tensor, probes: Sequence[Probe], shape: tuple[int, int]
 ) -> Tensor:
     """L f for the operator that the probes (of P points) stand for: (P, R); weights (N, C), or joint (N,)."""
     support = evaluator.support
     assert support is not None
     scale = support.detach().to(torch.float64).cpu().numpy()
     trees = [cKDTree(_scaled(g.points, scale)) for g in evaluator.centres]
-    sources = None
-    if isinstance(evaluator, SourceEvaluator):
-        sources = evaluator.sources(weights, channels if weights.dim() == 1 else weights.shape[1])
     total = weights.new_zeros(shape)
     for probe in probes:
-        parts = [
-            _of_functions(evaluator, weights, probe, g, tree, scale)
-            if sources is None
-            else _of_sources(evaluator.kernel, sources[g], probe, tree, scale)  # type: ignore[attr-defined]
-            for g, tree in enumerate(trees)
-        ]
+        way = _of_sources if isinstance(evaluator, SourceEvaluator) else _of_functions
+        parts = [way(evaluator, weights, probe, g, tree, scale) for g, tree in enumerate(trees)]  # type: ignore[arg-type]
         found = sum(parts[1:], parts[0])
         if probe.nodes > 1:
             found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
@@ -70,33 +63,45 @@ def _of_functions(
     return _summed(contribution, len(probe.requests), probe, tree, scale, lambda sums, requests: sums)
 
 
-def _of_sources(kernel: KernelProfile, sources: Sources, probe: Probe, tree: cKDTree, scale: np.ndarray) -> Tensor:
+def _of_sources(
+    evaluator: SourceEvaluator, weights: Tensor, probe: Probe, group: int, tree: cKDTree, scale: np.ndarray
+) -> Tensor:
     """Derivatives of one kernel: every channel's derivatives are summed first and weighted afterwards; (P, K)."""
     asked = sorted({(r.channel, index) for r in probe.requests for index in r.weights})
+    channels = sorted({c for c, _ in asked})
+    centres = evaluator.centres[group]
+    everywhere = torch.arange(centres.points.shape[0], device=weights.device)
+    strengths: dict[int, Strengths] = {}
+    for channel in channels:
+        own = [r for r, c in enumerate(centres.channels) if c is None or c == channel]
+        table = weights[centres.columns[own].T]  # (Q, R) or (Q, R, C)
+        table = table if table.dim() == 2 else table[..., channel]
+        strengths[channel] = evaluator.strengths(table, everywhere, own, group) if own else {}
 
     def contribution(x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
-        z = x[p] - sources.points[q]
-        columns: dict[tuple[int, MultiIndex], Tensor] = {}
-        for channel in sorted({c for c, _ in asked}):
-            strengths = {b: v[q] for b, v in sources.strengths[channel].items()}
+        z = x[p] - centres.points[q]
+        columns = []
+        for channel in channels:
             indices = [index for c, index in asked if c == channel]
-            for index, value in zip(indices, _derived(kernel, z, strengths, indices), strict=True):
-                columns[channel, index] = value
-        return torch.stack([columns[key] for key in asked], dim=1)
+            columns += derived(evaluator.kernel, z, {b: v[q] for b, v in strengths[channel].items()}, indices)
+        return torch.stack(columns, dim=1)
 
     def finish(sums: Tensor, requests: Sequence[Request]) -> Tensor:
-        parts = []
-        for request in requests:
-            known = {index: sums[:, asked.index((request.channel, index))][:, None] for index in request.weights}
-            parts.append(combine(known, [Request(0, request.weights)])[:, 0, 0])
-        return torch.stack(parts, dim=1)
+        return weigh(dict(zip(asked, sums.unbind(dim=1), strict=True)), requests)
 
     return _summed(contribution, len(asked), probe, tree, scale, finish)
 
 
-def _derived(
-    kernel: KernelProfile, z: Tensor, strengths: dict[MultiIndex, Tensor], indices: Sequence[MultiIndex]
-) -> list[Tensor]:
+def weigh(derivatives: dict[tuple[int, MultiIndex], Tensor], requests: Sequence[Request]) -> Tensor:
+    """Derivatives (P,) of the channels -> the weighted sums asked for, (P, K)."""
+    parts = []
+    for request in requests:
+        known = {index: derivatives[request.channel, index][:, None] for index in request.weights}
+        parts.append(combine(known, [Request(0, request.weights)])[:, 0, 0])
+    return torch.stack(parts, dim=1)
+
+
+def derived(kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Sequence[MultiIndex]) -> list[Tensor]:
     """sum_b v_b d^(a + b) k(z) for every a of the indices, each (E,); z (E, D)."""
     if not strengths:
         return [torch.zeros_like(z[:, 0]) for _ in indices]
@@ -113,7 +118,7 @@ def _derived(
 
 
 def _first_order(
-    kernel: KernelProfile, z: Tensor, strengths: dict[MultiIndex, Tensor], indices: Sequence[MultiIndex], order: int
+    kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Sequence[MultiIndex], order: int
 ) -> list[Tensor]:
     """Values and gradients of sources of order 0 and 1, in closed form.
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from cnf.systems.elimination import Elimination
 
 INDEX = np.int32  # what SuperLU works with
 
@@ -48,6 +52,13 @@ class Pattern:
     def plan(self) -> Plan:
         """The order of elimination; worked out once per pattern."""
         return make_plan(self)
+
+    @cached_property
+    def elimination(self) -> Elimination:
+        """The fronts of a Cholesky factorisation; worked out once per pattern."""
+        from cnf.systems.elimination import eliminate  # which needs the pattern itself
+
+        return eliminate(self)
 
 
 @dataclass(frozen=True, eq=False)

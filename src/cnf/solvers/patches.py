@@ -1,0 +1,122 @@
+"""Patches: many small dense systems instead of one large one; cost grows with the number of points, not faster.
+
+Two ways. `blend`: overlapping balls, each solved for all conditions inside it, their fields added up with smooth weights
+that sum to one (a partition of unity). Where every ball that holds a point meets the same conditions there, so does the
+sum: values always, a condition of order k if those of lower order are given at the point too. `local`: for every query
+the nearest conditions within the support are solved for anew, and a constant stands where there are none; this is the
+paper's way, and its field jumps where the set of nearest conditions changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, SingularSystemError
+from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.systems.condition import Triplet
+from cnf.systems.sparse import SparseMatrix
+
+MODES = ("blend", "local")
+
+
+@dataclass(frozen=True)
+class Patches(Solver):
+    """`size`: points a ball of the cover is built around; `overlap`: how much larger than these it is.
+
+    `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
+    condition is within reach.
+    """
+
+    mode: str = "blend"
+    size: int = 30
+    overlap: float = 1.5
+    neighbours: int = 60
+    outside: float = 1e5
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise CnfError(f"the mode of Patches is 'blend' or 'local'; got {self.mode!r}")
+        if self.size < 1 or self.neighbours < 1:
+            raise CnfError("a patch needs at least one point: size and neighbours are positive whole numbers")
+        if not self.overlap > 1:
+            raise CnfError(f"patches must overlap: overlap is a number above 1, such as 1.5; got {self.overlap!r}")
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        raise CnfError("Patches solves fields, not single matrices; give it to ConstrainedField as solver=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchFactors(Factor):
+    """What is known of all small systems together, for the certificate."""
+
+    count: int  # systems
+    largest: int  # unknowns of the largest
+    pivots: float  # smallest over largest pivot, the worst of all systems
+    label: str = "Patches"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.label}, {self.count} systems of up to {self.largest}"
+
+    def solve(self, b: Tensor) -> Tensor:
+        raise CnfError("the systems of patches are not kept")
+
+    solve_transposed = solve
+
+    @property
+    def rank(self) -> int:
+        return self.shape[0]
+
+    @cached_property
+    def _bound(self) -> float:
+        return 1 / max(self.pivots, 1e-300)
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        raise CnfError("the condition number of patches is known only as an estimate; solve with Auto() to train on it")
+
+    def condition(self) -> float:
+        """From the pivots of the worst small system: an estimate from below."""
+        return self._bound
+
+
+def solve_batch(matrices: Tensor, targets: Tensor, definite: bool) -> tuple[Tensor, float]:
+    """Systems (B, m, m) with targets (B, m, k) -> weights (B, m, k) and the worst ratio of pivots.
+
+    Scaled by powers of two, refined once; differentiable.
+    """
+    diagonal = matrices.detach().diagonal(dim1=1, dim2=2)
+    if definite:
+        rows = power_of_two_scales(diagonal.clamp_min(0).sqrt())
+        columns = rows
+    else:
+        rows = power_of_two_scales(torch.linalg.vector_norm(matrices.detach(), dim=2))
+        columns = power_of_two_scales(torch.linalg.vector_norm(matrices.detach() * rows[:, :, None], dim=1))
+    scaled = rows[:, :, None] * matrices * columns[:, None]
+    right = rows[:, :, None] * targets
+    if definite:
+        root, info = torch.linalg.cholesky_ex(scaled)
+        pivots = root.detach().diagonal(dim1=1, dim2=2).square()
+        if bool((info > 0).any()):
+            raise _singular(int((info > 0).sum()), matrices.shape[0])
+        x = torch.cholesky_solve(right, root)
+        x = x + torch.cholesky_solve(right - scaled @ x, root)
+    else:
+        lu, swaps, _ = torch.linalg.lu_factor_ex(scaled)
+        pivots = lu.detach().diagonal(dim1=1, dim2=2).abs()
+        if not bool((pivots > 0).all()):
+            raise _singular(int((pivots.amin(dim=1) == 0).sum()), matrices.shape[0])
+        x = torch.linalg.lu_solve(lu, swaps, right)
+        x = x + torch.linalg.lu_solve(lu, swaps, right - scaled @ x)
+    worst = float((pivots.amin(dim=1) / pivots.amax(dim=1)).min())
+    return x * columns[:, :, None], worst
+
+
+def _singular(count: int, of: int) -> SingularSystemError:
+    return SingularSystemError(
+        f"{count} of {of} patches are numerically singular: conditions repeat or nearly repeat there, or the kernel is too "
+        "wide for the spacing of the points. Remove duplicate points, or use a smaller bandwidth or a less smooth kernel"
+    )

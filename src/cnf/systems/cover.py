@@ -1,0 +1,103 @@
+"""Cover: overlapping balls that hold all points of a problem, each with a bounded number of them.
+
+The points are halved along the longest side of their box until few enough are left; a ball around each part, somewhat
+larger than it, is a patch. Which points and which queries lie in which balls is found in linear time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+LEAST = 1.0 + 1e-9  # a point must lie inside its ball, not on it
+CROWDED = 4.0  # times as many points in a ball as it was built around: too many
+ROUNDS = 12  # of cutting such parts
+SMALLEST = 0.5  # of the typical radius: no ball is smaller, so that patches overlap well everywhere
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """T balls: `centres` (T, D), `radii` (T,)."""
+
+    centres: np.ndarray
+    radii: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return int(self.radii.shape[0])
+
+    def meetings(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (ball, point), each (E,), of a ball and a point inside it; the balls ascend."""
+        tree = cKDTree(points)
+        balls, inside = [], []
+        exponents = np.floor(np.log2(self.radii)).astype(int)
+        for exponent in np.unique(exponents):  # balls of similar size together: one radius for the search
+            own = np.flatnonzero(exponents == exponent)
+            found = cKDTree(self.centres[own]).sparse_distance_matrix(
+                tree, float(self.radii[own].max()), output_type="ndarray"
+            )
+            within = found["v"] < self.radii[own[found["i"]]]
+            balls.append(own[found["i"][within]])
+            inside.append(found["j"][within])
+        ball, point = np.concatenate(balls), np.concatenate(inside)
+        order = np.lexsort((point, ball))
+        return ball[order], point[order]
+
+    def nearest(self, points: np.ndarray) -> np.ndarray:
+        """The ball whose centre is nearest to each point (P,)."""
+        return cKDTree(self.centres).query(points)[1]
+
+
+def cover_points(points: np.ndarray, size: int, overlap: float) -> Cover:
+    """Balls around parts of at most `size` points (P, D), `overlap` times as large as the parts."""
+    leaves = _halved(points, [np.arange(points.shape[0])], size)
+    tree = cKDTree(points)
+    for _ in range(ROUNDS):  # parts that reach across a gap have balls full of strangers: cut them at the gap
+        cover = _balls(points, leaves, overlap)
+        held = tree.query_ball_point(cover.centres, cover.radii, return_length=True)
+        crowded = held > CROWDED * size
+        crowded &= np.array([leaf.shape[0] > 1 for leaf in leaves])
+        if not crowded.any():
+            break
+        kept = [leaf for leaf, full in zip(leaves, crowded, strict=True) if not full]
+        leaves = kept + [half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)]
+    return _balls(points, leaves, overlap)
+
+
+def _halved(points: np.ndarray, parts: list[np.ndarray], size: int) -> list[np.ndarray]:
+    leaves: list[np.ndarray] = []
+    while parts:
+        halves = []
+        for part in parts:
+            if part.shape[0] <= size:
+                leaves.append(part)
+                continue
+            own = points[part]
+            axis = int(np.argmax(np.ptp(own, axis=0)))
+            middle = part.shape[0] // 2
+            order = np.argpartition(own[:, axis], middle)
+            halves += [part[order[:middle]], part[order[middle:]]]
+        parts = halves
+    return leaves
+
+
+def _cut(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
+    """Two parts, on either side of the widest gap along any axis."""
+    sorted_along = [leaf[np.argsort(points[leaf, axis], kind="stable")] for axis in range(points.shape[1])]
+    gaps = [np.diff(points[order, axis]) for axis, order in enumerate(sorted_along)]
+    axis = int(np.argmax([gap.max() for gap in gaps]))
+    place = int(np.argmax(gaps[axis])) + 1
+    return [sorted_along[axis][:place], sorted_along[axis][place:]]
+
+
+def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float) -> Cover:
+    order, counts = np.concatenate(leaves), np.array([leaf.shape[0] for leaf in leaves])
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    own = points[order]
+    centres = (np.minimum.reduceat(own, starts) + np.maximum.reduceat(own, starts)) / 2
+    away = np.linalg.norm(own - np.repeat(centres, counts, axis=0), axis=1)
+    reach = np.maximum.reduceat(away, starts)
+    typical = float(np.median(reach[reach > 0])) if (reach > 0).any() else 1.0
+    return Cover(centres, np.maximum(reach, SMALLEST * typical) * max(overlap, LEAST))

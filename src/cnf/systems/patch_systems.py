@@ -1,0 +1,175 @@
+"""Patch systems: conditions and functions cut into small dense systems, assembled and solved batch by batch.
+
+Every block of the layout becomes a list of `Station`s: points at which as many functions sit as conditions are asked.
+A small system takes some points of every station, all conditions there and all functions there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis
+from cnf.bases.local import LocalEvaluator
+from cnf.constraints import Constraint
+from cnf.errors import BasisError
+from cnf.operators.expansion import Request
+from cnf.solvers.patches import solve_batch
+from cnf.systems.layout import BlockLayout
+from cnf.systems.sparse_assembly import gather_sites
+
+ENTRIES = 2**22  # entries of the small matrices assembled at once
+
+ADVICE = (
+    "Patches needs as many functions at every point as there are conditions: Kernel with its anchors on the points of the "
+    "conditions, one condition each, or Hermite built from the constraints of the field"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Station:
+    """Points (P, D) with K conditions each, `requests`, and the R = K functions of a group of centres there."""
+
+    points: Tensor
+    requests: tuple[Request, ...]
+    group: int
+    functions: tuple[int, ...]  # which of the group's functions
+    rows: np.ndarray  # (K, P) row of the block that each condition is
+
+
+@dataclass(frozen=True, eq=False)
+class PatchBlock:
+    """A block of the layout, cut up into stations; `targets` (m, k)."""
+
+    layout: BlockLayout
+    stations: tuple[Station, ...]
+    targets: Tensor
+
+
+def find_stations(
+    evaluator: LocalEvaluator,
+    basis: Basis,
+    constraints: Sequence[Constraint],
+    layout: Sequence[BlockLayout],
+    targets: Sequence[Tensor],
+) -> list[PatchBlock]:
+    """Conditions and functions of every block, matched by their points."""
+    sites = gather_sites(constraints)
+    if any(site.nodes > 1 for site in sites):
+        raise BasisError("Patches solves conditions at points; integrals reach across patches. Use another solver")
+    blocks = []
+    for block, side in zip(layout, targets, strict=True):
+        copy = block.first
+        if len(copy.channels) > 1:
+            raise BasisError(f"conditions couple the channels here; {ADVICE}, channel by channel")
+        first_row, total = {}, 0
+        for i, r in copy.rows:
+            first_row[i, r] = total
+            total += constraints[i].points.shape[0]
+        stations: list[Station] = []
+        for site in sites:
+            asked = [k for k, owner in enumerate(site.owners) if owner in first_row]
+            if not asked:
+                continue
+            rows = np.array([first_row[site.owners[k]] + np.arange(site.points.shape[0]) for k in asked])
+            group, functions = _functions_at(evaluator, site.points, copy.channels[0], basis, len(asked))
+            stations.append(Station(site.points, tuple(site.requests[k] for k in asked), group, functions, rows))
+        if sum(s.rows.size for s in stations) != total:
+            raise BasisError(f"a condition looks at several points at once; {ADVICE}")
+        blocks.append(PatchBlock(block, tuple(stations), side))
+    return blocks
+
+
+def _functions_at(
+    evaluator: LocalEvaluator, points: Tensor, channel: int, basis: Basis, count: int
+) -> tuple[int, tuple[int, ...]]:
+    """The group of centres at these points and its functions for the channel."""
+    for g, centres in enumerate(evaluator.centres):
+        if centres.points.shape == points.shape and torch.equal(centres.points.to(points), points):
+            own = tuple(r for r, c in enumerate(centres.channels) if not basis.joint or c == channel)
+            if len(own) == count:
+                return g, own
+    raise BasisError(
+        f"{count} conditions at each of {points.shape[0]} points have no functions to themselves; {ADVICE}"
+    )
+
+
+def solve_systems(
+    evaluator: LocalEvaluator, block: PatchBlock, chosen: Sequence[np.ndarray], definite: bool
+) -> tuple[list[Tensor], float, int]:
+    """Solve one system per row of the tables `chosen`: for every station (B, M) numbers of points, -1 for none.
+
+    Returns the weights (B, R, M, k) of every station, the worst ratio of pivots and the largest system.
+    """
+    widths = [table.shape[1] * len(s.requests) for table, s in zip(chosen, block.stations, strict=True)]
+    step = max(1, ENTRIES // max(1, sum(widths)) ** 2)
+    parts: list[list[Tensor]] = []
+    worst, largest = np.inf, 0
+    for start in range(0, chosen[0].shape[0], step):
+        tables = [_trimmed(table[start : start + step]) for table in chosen]
+        weights, ratio = _solve_batch(evaluator, block, tables, definite, [t.shape[1] for t in chosen])
+        parts.append(weights)
+        worst, largest = (
+            min(worst, ratio),
+            max(largest, sum(t.shape[1] * len(s.requests) for t, s in zip(tables, block.stations, strict=True))),
+        )
+    return [torch.cat([part[s] for part in parts]) for s in range(len(block.stations))], float(worst), largest
+
+
+def _trimmed(table: np.ndarray) -> np.ndarray:
+    """Without the columns that are empty in every row."""
+    used = int((table >= 0).sum(axis=1).max(initial=0))
+    return table[:, : max(used, 1)]
+
+
+def _solve_batch(
+    evaluator: LocalEvaluator, block: PatchBlock, tables: list[np.ndarray], definite: bool, widths: Sequence[int]
+) -> tuple[list[Tensor], float]:
+    places = [torch.from_numpy(np.maximum(t, 0)) for t in tables]
+    valid = [torch.from_numpy(t >= 0) for t in tables]  # (B, M)
+    rows = []
+    for station, place, there in zip(block.stations, places, valid, strict=True):
+        row = []
+        for other, q, here in zip(block.stations, places, valid, strict=True):
+            values = small_matrices(evaluator, station, place, other, q)  # (B, K, M, R, M')
+            mask = (there[:, :, None] & here[:, None])[:, None, :, None, :]
+            row.append((values * mask).flatten(3).flatten(1, 2))
+        rows.append(torch.cat(row, dim=2))
+    matrices = torch.cat(rows, dim=1)  # (B, m, m)
+    missing = torch.cat(
+        [(~v)[:, None].expand(-1, len(s.requests), -1).flatten(1) for s, v in zip(block.stations, valid, strict=True)],
+        dim=1,
+    )
+    matrices = matrices + torch.diag_embed(missing.to(matrices))
+    sides = []
+    for station, place, there in zip(block.stations, places, valid, strict=True):
+        side = block.targets[torch.from_numpy(station.rows)][:, place]  # (K, B, M, k)
+        sides.append((side * there[None, :, :, None]).permute(1, 0, 2, 3).flatten(1, 2))
+    found, worst = solve_batch(matrices, torch.cat(sides, dim=1), definite)
+    weights = []
+    start = 0
+    for station, place, width in zip(block.stations, places, widths, strict=True):
+        count = len(station.requests) * place.shape[1]
+        part = found[:, start : start + count].unflatten(1, (len(station.requests), place.shape[1]))
+        weights.append(torch.nn.functional.pad(part, (0, 0, 0, width - place.shape[1])))
+        start += count
+    return weights, worst
+
+
+def small_matrices(
+    evaluator: LocalEvaluator, station: Station, place: Tensor, other: Station, centres: Tensor
+) -> Tensor:
+    """Conditions at points `place` (B, M) of a station under functions at `centres` (B, M') of another.
+
+    (B, K, M, R, M').
+    """
+    batch, count, width = place.shape[0], place.shape[1], centres.shape[1]
+    p = place[:, :, None].expand(-1, -1, width).reshape(-1)
+    q = centres[:, None].expand(-1, count, -1).reshape(-1)
+    values = evaluator.paired(station.points, p, q, station.requests, other.group)  # (E, K, R)
+    values = values[:, :, list(other.functions)] if values.shape[2] != len(other.functions) else values
+    return values.reshape(batch, count, width, *values.shape[1:]).permute(0, 3, 1, 4, 2)
