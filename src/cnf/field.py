@@ -27,8 +27,9 @@ from cnf.errors import (
     nearest,
 )
 from cnf.files import write_archive
+from cnf.operators.jets import MultiIndex
 from cnf.patched import solve_in_patches
-from cnf.solution import Solution, evaluate_base
+from cnf.solution import BaseFunction, Solution
 from cnf.solvers import Auto, Patches, Solver
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor
@@ -117,7 +118,7 @@ class ConstrainedField(nn.Module):
     def _patched(self) -> Solution:
         assert isinstance(self.solver, Patches)
         self._check_parts()
-        base = None if self.base is None else self._base_values
+        base = self._base_function()
         constraints = tuple(c.renewed() for c in self.constraints)
         given = (self.basis, constraints, self.layout, self.solver, self.base, base)
         return solve_in_patches(*given, self._is_symmetric(), self.tolerance, self.on_violation)
@@ -220,7 +221,7 @@ class ConstrainedField(nn.Module):
 
     def _solved(self, factored: Factored) -> Solution:
         started = time.perf_counter()
-        base = None if self.base is None else self._base_values
+        base = self._base_function()
         constraints = tuple(c.renewed() for c in self.constraints)
         targets = assemble_targets(constraints, self.layout, base)
         parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
@@ -244,9 +245,12 @@ class ConstrainedField(nn.Module):
         judge(certificate, self.on_violation)
         return replace(solution, certificate=certificate)
 
-    def _base_values(self, x: Tensor) -> Tensor:
-        assert self.base is not None
-        return evaluate_base(self.base, x, len(self.basis.space.channels))
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        """Derivatives of every channel by their multi-indices, each (P, C); asked of a field that is another's base."""
+        return (self.solve() if self.training else self.solution).derivatives(x, indices)
+
+    def _base_function(self) -> BaseFunction | None:
+        return None if self.base is None else BaseFunction(self.base, len(self.basis.space.channels))
 
     def _scattered(self, parts: Sequence[Tensor]) -> Tensor:
         """Block solutions (n, k) -> weights (N, C), or (N,) for joint bases."""

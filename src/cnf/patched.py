@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from cnf.systems.cover import Cover, cover_points
 from cnf.systems.judgement import judge, measure
 from cnf.systems.layout import BlockLayout
 from cnf.systems.local_evaluation import derived, weigh
+from cnf.systems.nearest import solve_for_queries
 from cnf.systems.patch_systems import PatchBlock, Station, find_stations, solve_systems
 
 PAIRS = 2**16  # pairs of a query and a function evaluated at once
@@ -51,7 +52,7 @@ class Members:
 class PatchedSolution(Solution):
     """A field of patches; `solver.mode` tells which way it is evaluated."""
 
-    solver: Patches = Patches()
+    solver: Patches = field(default_factory=Patches)
     cells: tuple[PatchBlock, ...] = ()
     definite: bool = False
     cover: Cover | None = None
@@ -82,7 +83,8 @@ class PatchedSolution(Solution):
         x, indices = probe.points, jets.closure(wanted(probe.requests))
         if sum(indices[-1]) > SMOOTHNESS:
             raise SmoothnessError(
-                f"the weights that blend patches have {SMOOTHNESS} derivatives, not {sum(indices[-1])}; use another solver"
+                f"the weights that blend patches have {SMOOTHNESS} derivatives, not {sum(indices[-1])}; use another "
+                "solver"
             )
         where = x.detach().to(torch.float64).numpy()
         ball, point = self.cover.meetings(where)
@@ -129,8 +131,6 @@ class PatchedSolution(Solution):
 
     def _local(self, probe: Probe) -> Tensor:
         """A small system for every query, of the nearest conditions within reach; (P, K)."""
-        from cnf.systems.nearest import solve_for_queries
-
         asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
         found: Derivatives = {}
         for channel in sorted({c for c, _ in asked}):
@@ -223,18 +223,24 @@ def solve_in_patches(
         basis.space, basis, evaluator, targets[0].new_zeros(0), base, certificate, constraints, (),
         solver=solver, cells=cells, definite=definite,
     )  # fmt: skip
-    conditions = sum(c.rows for c in constraints)
-    about = {"shape": (conditions, basis.size), "scale_rows": torch.ones(0), "scale_columns": torch.ones(0)}
     if solver.mode == "blend":
         every = torch.unique(torch.cat([s.points for cell in cells for s in cell.stations]), dim=0)
         cover = cover_points(every.detach().to(torch.float64).numpy(), solver.size, solver.overlap)
         members, ratio, largest = _solve_cover(evaluator, cells, cover, definite)
         solution = replace(solution, cover=cover, members=members)
-        factors = PatchFactors(**about, count=cover.count, largest=largest, pivots=ratio, label="Patches blended")
+        count, label = cover.count, "Patches blended"
     else:
         count = sum(s.points.shape[0] for cell in cells for s in cell.stations)
-        largest = min(solver.neighbours, count)
-        factors = PatchFactors(**about, count=count, largest=largest, pivots=1.0, label="Patches per query")
+        largest, ratio, label = min(solver.neighbours, count), 1.0, "Patches per query"
+    factors = PatchFactors(
+        shape=(sum(c.rows for c in constraints), basis.size),
+        scale_rows=torch.ones(0),
+        scale_columns=torch.ones(0),
+        count=count,
+        largest=largest,
+        pivots=ratio,
+        label=label,
+    )
     seconds = time.perf_counter() - started
     certificate = measure(solution, (factors,), tolerance, seconds)
     judge(certificate, on_violation)

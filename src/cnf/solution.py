@@ -14,7 +14,8 @@ from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError
-from cnf.operators.expansion import Probe, expand
+from cnf.operators.expansion import Probe, Request, expand
+from cnf.operators.jets import MultiIndex
 from cnf.systems.assembly import Block, applied, in_pieces
 from cnf.systems.certificate import Certificate
 from cnf.systems.local_evaluation import sum_over_neighbours
@@ -124,9 +125,20 @@ class Solution:
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
 
-    def _base(self, x: Tensor) -> Tensor:
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        """Derivatives of every channel by their multi-indices, each (P, C)."""
+        points = self._points(x)
+        one, width = torch.ones((), dtype=points.dtype, device=points.device), len(self.space.channels)
+        requests = tuple(Request(c, {index: one}) for index in indices for c in range(width))
+        with held_constant(self.constants):
+            probe = Probe(points, 1, tuple(range(len(requests))), requests)
+            found = self._applied([probe], (points.shape[0], len(requests)))
+        return {index: found[:, k * width : (k + 1) * width] for k, index in enumerate(indices)}
+
+    @property
+    def _base(self) -> BaseFunction:
         assert self.base is not None
-        return evaluate_base(self.base, x, len(self.space.channels))
+        return BaseFunction(self.base, len(self.space.channels))
 
     def _pieces(self, points: Tensor, requests: int) -> Sequence[Tensor]:
         if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
@@ -149,6 +161,18 @@ class Solution:
                 f"{', '.join(self.space.coordinates)}"
             )
         return points.to(dtype=self.weights.dtype, device=self.weights.device)
+
+
+class BaseFunction:
+    """The base of a field as a function (P, D) -> (P, C); with its own derivatives if it has them, as fields do."""
+
+    def __init__(self, base: nn.Module, channels: int):
+        self._base, self._channels = base, channels
+        if hasattr(base, "derivatives"):
+            self.derivatives = base.derivatives
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return evaluate_base(self._base, x, self._channels)
 
 
 @contextmanager

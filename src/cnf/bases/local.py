@@ -63,7 +63,7 @@ class LocalEvaluator(Evaluator, Protocol):
 
 @runtime_checkable
 class SourceEvaluator(LocalEvaluator, Protocol):
-    """A local evaluator whose functions are derivatives of one kernel of the coordinates: sum_b v_b(q) d^b k(x - y_q)."""
+    """A local evaluator of functions that are derivatives of one kernel of the coordinates, d^b k(x - y_q)."""
 
     kernel: KernelProfile
 

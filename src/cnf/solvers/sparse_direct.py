@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import pardiso
+from cnf.solvers.multifrontal import Multifrontal
 from cnf.solvers.solver import Factor, Solver, power_of_two_scales
 from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.systems.sparse import Pattern, SparseMatrix
@@ -25,7 +26,7 @@ from cnf.systems.sparse import Pattern, SparseMatrix
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
 BACKWARD = 1e-8  # error relative to |A| |x| + |b| from which on a factorisation is given up
 STEPS = 8  # of the iteration for extreme singular values: each takes two solves
-BACKENDS = ("auto", "superlu", "pardiso")
+BACKENDS = ("auto", "multifrontal", "superlu", "pardiso")
 
 
 class Backend(Protocol):
@@ -124,6 +125,13 @@ def _backend(wanted: str, pattern: Pattern, scaled: np.ndarray, definite: bool) 
         raise CnfError(f"the backend of a sparse solver is one of {', '.join(BACKENDS)}; got {wanted!r}")
     if wanted == "pardiso" or (wanted == "auto" and pardiso.is_installed()):
         return pardiso.Pardiso(pattern, scaled, definite)
+    if wanted == "multifrontal" and not definite:
+        raise CnfError(
+            'the backend "multifrontal" is for symmetric positive definite matrices: choose it with SparseCholesky, '
+            'or backend="auto" for SparseLU'
+        )
+    if definite and wanted != "superlu":
+        return Multifrontal(pattern, scaled)
     return SuperLU(pattern, scaled, definite)
 
 

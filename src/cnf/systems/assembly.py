@@ -138,7 +138,9 @@ def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, 
     total: dict[int, Tensor] = {}
     like = probes[0].points
     for probe in probes:
-        found = derivatives(function, probe.points, wanted(probe.requests))  # (PQ, C)
+        own = getattr(function, "derivatives", None)  # a field knows its derivatives; anything else is differentiated
+        indices = wanted(probe.requests)
+        found = derivatives(function, probe.points, indices) if own is None else own(probe.points, indices)  # (PQ, C)
         rows = combine({a: v[:, None, :] for a, v in found.items()}, probe.requests)[:, :, 0]  # (PQ, K)
         if probe.nodes > 1:
             rows = rows.reshape(-1, probe.nodes, rows.shape[1]).sum(dim=1)

@@ -1,7 +1,7 @@
 """Blending: smooth weights of overlapping balls that sum to one, with their derivatives.
 
-w_t(x) = phi(|x - c_t| / r_t) / sum_s phi(|x - c_s| / r_s) with Wendland's C^4 function phi. From w S = phi, S the sum, the
-product rule gives every derivative of w from those of phi and S and the lower ones of w.
+w_t(x) = phi(|x - c_t| / r_t) / sum_s phi(|x - c_s| / r_s) with Wendland's C^4 function phi. From w S = phi, S the sum,
+the product rule gives every derivative of w from those of phi and S and the lower ones of w.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def blend_weights(
 ) -> dict[MultiIndex, Tensor]:
     """Derivatives of the weights at pairs of a point and a ball that holds it, each (E,).
 
-    `offsets` (E, D) from the ball's centre, `radii` (E,), `owner` (E,) the point of each pair, out of `count`; `indices`
-    hold every lower index of each of theirs, in ascending order.
+    `offsets` (E, D) from the ball's centre, `radii` (E,), `owner` (E,) the point of each pair, out of `count`;
+    `indices` hold every lower index of each of theirs, in ascending order.
     """
     bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, offsets.shape[1])).to(offsets.dtype)
     bump.requires_grad_(False)

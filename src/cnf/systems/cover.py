@@ -62,7 +62,9 @@ def cover_points(points: np.ndarray, size: int, overlap: float) -> Cover:
         if not crowded.any():
             break
         kept = [leaf for leaf, full in zip(leaves, crowded, strict=True) if not full]
-        leaves = kept + [half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)]
+        leaves = kept + [
+            half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)
+        ]
     return _balls(points, leaves, overlap)
 
 

@@ -232,7 +232,8 @@ def _laid_out(pattern: Pattern, tree: _Tree, members: np.ndarray, starts: np.nda
     order = members[_spread(ranks, starts[:-1], weights)]
     begins = np.empty_like(weights)  # position of the first unknown of every rank
     begins[ranks] = np.cumsum(weights[ranks]) - weights[ranks]
-    rows = [np.sort(_spread(below, begins, weights)) for below in tree.rows]
+    # Rows below are ancestors in the tree, whose ranks and positions ascend together: sorted they are already.
+    rows = [_spread(below, begins, weights) for below in tree.rows]
     widths = [int(weights[pivots].sum()) for pivots in tree.pivots]
     lasts = np.cumsum(widths, dtype=np.int64).tolist()
 

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 class Measured(Protocol):
     """A solution as far as measuring it goes."""
 
-    basis: Basis
-    constraints: tuple[Constraint, ...]
+    @property
+    def basis(self) -> Basis:
+        """What is summed."""
+        ...
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What is asked."""
+        ...
 
     def residual(self, constraint: Constraint) -> Tensor:
         """L f - g, (P, R)."""

@@ -25,8 +25,8 @@ from cnf.systems.sparse_assembly import gather_sites
 ENTRIES = 2**22  # entries of the small matrices assembled at once
 
 ADVICE = (
-    "Patches needs as many functions at every point as there are conditions: Kernel with its anchors on the points of the "
-    "conditions, one condition each, or Hermite built from the constraints of the field"
+    "Patches needs as many functions at every point as there are conditions: Kernel with its anchors on the points of "
+    "the conditions, one condition each, or Hermite built from the constraints of the field"
 )
 
 

@@ -1,0 +1,248 @@
+"""Reconstruction: oriented points -> a field that meets them -> a mesh.
+
+Two kinds of conditions: `exact` normals (d = 0 and grad d = n at every point, a Hermite basis) and `pseudo` normals
+(d = 0 at the points, d = +-eps at eps along the normal, as in the paper). Three ways to solve: one sparse system,
+blended patches, or the paper's small system per query.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+
+import cnf
+from cnf.applications.shapes.extraction import extract
+from cnf.applications.shapes.refinement import project, refine
+from cnf.applications.shapes.snapping import snap as draw_through
+from cnf.applications.shapes.surface import Surface
+from cnf.data import Mesh, PointCloud, Prepared, prepare_cloud
+from cnf.errors import CnfError
+from cnf.solution import Solution
+from cnf.systems.certificate import Certificate
+
+NORMALS = ("exact", "pseudo")
+SOLVERS = ("auto", "sparse", "blend", "local")
+NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
+LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
+MOST = 1_000_000  # points that are reconstructed unless told otherwise; more are thinned evenly
+REACH = 2.0  # of the support: how far from the points the surface is followed
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """A mesh in the coordinates of the input, the field it comes from, and what was measured on both."""
+
+    mesh: Mesh
+    surface: Surface  # in scaled coordinates; `cloud.to_input` leads back
+    cloud: Prepared
+    value_error: float  # worst |d| at the points, in scaled coordinates
+    normal_error: float  # worst |grad d - n| there
+    angle: float  # worst angle between grad d and n, degrees
+    support: float
+    seconds: dict[str, float]  # of every stage
+    memory: float  # peak of the process, GB
+    evaluations: int
+    notes: tuple[str, ...] = ()
+    settings: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.surface.solution.certificate
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+
+def reconstruct(
+    points: PointCloud | np.ndarray,
+    normals: np.ndarray | None = None,
+    *,
+    resolution: int = 160,
+    normals_mode: str = "exact",
+    solver: str = "auto",
+    neighbours: int = NEIGHBOURS,
+    support: float | None = None,
+    offset: float = 0.01,
+    snap: bool = False,
+    refinements: int = 0,
+    close: bool = True,
+    most: int | None = MOST,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Reconstruction:
+    """A mesh through oriented points (P, 3); normals are estimated if missing.
+
+    `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
+    unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of pseudo-normals.
+    `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`: larger clouds
+    are thinned to this. `report` is told what is being done.
+    """
+    tell = report or (lambda _: None)
+    _check(resolution, normals_mode, solver, neighbours, support, offset, refinements)
+    clock = _Clock()
+    tell("checking the points")
+    given = points if isinstance(points, PointCloud) else PointCloud(np.asarray(points), normals)
+    cloud = prepare_cloud(given, most=most, seed=seed)
+    if cloud.dimension != 3:
+        raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
+    clock.stop("preparation")
+    chosen = solver if solver != "auto" else "sparse" if len(cloud) <= LARGEST_SPARSE else "blend"
+    radius = support if support is not None else typical_reach(cloud.points, neighbours)
+    tell(f"solving for {len(cloud)} points with {normals_mode} normals ({chosen})")
+    solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
+    surface = Surface(solution, cloud.points, cloud.normals, radius)
+    clock.stop("solve")
+    tell("measuring the field at the points")
+    errors = measure_at_points(surface)
+    clock.stop("certificate")
+    tell("following the surface")
+    low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
+    extraction = extract(surface.values, cloud.points, low, high, resolution, REACH * radius, close, report)
+    clock.stop("extraction")
+    tell("moving the mesh onto the surface")
+    made = project(extraction.mesh, surface.slopes, 0.5 * extraction.step)
+    for k in range(refinements):
+        tell(f"splitting faces ({k + 1} of {refinements})")
+        made = refine(made.mesh, surface.slopes, 0.5 * extraction.step / 2**k)
+    mesh, notes = made.mesh, [*cloud.notes, *extraction.notes]
+    clock.stop("refinement")
+    if snap:
+        tell("drawing the mesh through the points")
+        drawn = draw_through(mesh, cloud.points, cloud.normals)
+        mesh = drawn.mesh
+        if drawn.forced:
+            notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
+        clock.stop("snapping")
+    attributes = _attributes_at(surface, cloud, mesh)
+    clock.stop("attributes")
+    return Reconstruction(
+        mesh=Mesh(cloud.to_input(mesh.vertices), mesh.faces, attributes),
+        surface=surface,
+        cloud=cloud,
+        value_error=errors[0],
+        normal_error=errors[1],
+        angle=errors[2],
+        support=radius,
+        seconds=clock.seconds,
+        memory=peak_memory(),
+        evaluations=surface.counted[0],
+        notes=tuple(notes),
+        settings={
+            **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": resolution},
+            **{"support": radius, "refinements": refinements, "snap": snap, "close": close},
+            **({"offset": offset} if normals_mode == "pseudo" else {}),
+        },
+    )
+
+
+def _check(
+    resolution: int, mode: str, solver: str, neighbours: int, support: float | None, offset: float, refinements: int
+) -> None:
+    if mode not in NORMALS:
+        raise CnfError(f"normals are taken as 'exact' or 'pseudo' conditions; got {mode!r}")
+    if solver not in SOLVERS:
+        raise CnfError(f"the solver is one of {', '.join(SOLVERS)}; got {solver!r}")
+    if solver == "local" and mode == "exact":
+        raise CnfError("the solve per query takes values only: use it with pseudo-normals, or solver 'blend'")
+    if not 8 <= resolution <= 2048:
+        raise CnfError(f"the resolution is a number of grid nodes from 8 to 2048; got {resolution}")
+    if not 4 <= neighbours <= 1000:
+        raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
+    if support is not None and not (np.isfinite(support) and support > 0):
+        raise CnfError(f"the support is a positive radius (the longest side of the cloud is 2); got {support}")
+    if not (np.isfinite(offset) and 0 < offset < 1):
+        raise CnfError(
+            f"the offset of pseudo-normals lies between 0 and 1 (the cloud's longest side is 2); got {offset}"
+        )
+    if not 0 <= refinements <= 4:
+        raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
+
+
+def typical_reach(points: np.ndarray, neighbours: int) -> float:
+    """Mean distance to the neighbour of that number, over at most 20,000 of the points."""
+    chosen = points[:: max(1, len(points) // 20_000)]
+    count = min(neighbours, len(points) - 1)
+    return float(cKDTree(points).query(chosen, k=[count + 1])[0].mean())
+
+
+def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset: float) -> Solution:
+    """The field: channel d is the surface's, the others carry the attributes less their means."""
+    columns = np.concatenate([*cloud.attributes.values()], axis=1) if cloud.attributes else np.empty((len(cloud), 0))
+    space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
+    where, normals = torch.from_numpy(cloud.points), torch.from_numpy(cloud.normals)
+    if mode == "exact":
+        constraints = [
+            space.constraint("d = 0", at=where, name="points"),
+            space.constraint(r"\nabla d", at=where, equals=normals, name="normals"),
+        ]
+    else:
+        shifts = torch.tensor([0.0, offset, -offset], dtype=torch.float64)
+        places = torch.cat([where + s * normals for s in shifts])
+        constraints = [
+            space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
+        ]
+    for k, column in enumerate(columns.T):
+        values = torch.from_numpy(column - column.mean())
+        constraints.append(space.constraint(f"a{k}", at=where, equals=values, name=f"attribute {k}"))
+    basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
+    solvers = {
+        "sparse": cnf.solvers.Auto(),
+        "blend": cnf.solvers.Patches(mode="blend"),
+        "local": cnf.solvers.Patches(mode="local"),
+    }
+    made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
+    return made.solution
+
+
+def measure_at_points(surface: Surface) -> tuple[float, float, float]:
+    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points."""
+    found = surface.slopes(surface.points)
+    gradients = found[:, 1:]
+    lengths = np.linalg.norm(gradients, axis=1)
+    cosine = np.einsum("pd,pd->p", gradients, surface.normals) / np.maximum(lengths, 1e-300)
+    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * surface.normals, axis=1)
+    angle = np.degrees(np.arctan2(sine, cosine * lengths))
+    off = np.linalg.norm(gradients - surface.normals, axis=1)
+    return float(np.abs(found[:, 0]).max()), float(off.max()), float(angle.max())
+
+
+def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
+    """The attributes at the vertices, within the range of those given."""
+    if not cloud.attributes:
+        return {}
+    found, start, result = surface.attributes(mesh.vertices), 0, {}
+    for name, values in cloud.attributes.items():
+        stop = start + values.shape[1]
+        mean = values.mean(axis=0)
+        result[name] = np.clip(found[:, start:stop] + mean, values.min(axis=0), values.max(axis=0))
+        start = stop
+    return result
+
+
+class _Clock:
+    """Seconds of each stage, wall time."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def stop(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in GB."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / 1e9 if sys.platform == "darwin" else used / 1e6
