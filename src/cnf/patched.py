@@ -106,6 +106,7 @@ class PatchedSolution(Solution):
                     jets.binomial(index, lower) * weights[lower] * local[jets.subtract(index, lower)]
                     for lower in jets.below(index)
                 )
+                assert product is not None
                 found[channel, index] = x.new_zeros(x.shape[0]).index_add(0, owner, product)
         return weigh(found, probe.requests)
 
@@ -113,6 +114,7 @@ class PatchedSolution(Solution):
         self, x: Tensor, owner: Tensor, ball: np.ndarray, channel: int, indices: Sequence[MultiIndex]
     ) -> dict[MultiIndex, Tensor]:
         """Derivatives of every ball's own field at its queries, each (pairs,)."""
+        assert isinstance(self.evaluator, LocalEvaluator)
         total = x.new_zeros(ball.shape[0], len(indices))
         for block, stations in zip(self.cells, self.members, strict=True):
             copies = [k for k, copy in enumerate(block.layout.copies) if channel in copy.channels]
@@ -131,6 +133,7 @@ class PatchedSolution(Solution):
 
     def _local(self, probe: Probe) -> Tensor:
         """A small system for every query, of the nearest conditions within reach; (P, K)."""
+        assert isinstance(self.evaluator, LocalEvaluator)
         asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
         found: Derivatives = {}
         for channel in sorted({c for c, _ in asked}):

@@ -1,10 +1,10 @@
 """Patches: many small dense systems instead of one large one; cost grows with the number of points, not faster.
 
 Two ways. `blend`: overlapping balls, each solved for all conditions inside it, their fields added up with smooth
-weights that sum to one (a partition of unity). Where every ball that holds a point meets the same conditions there, so does the
-sum: values always, a condition of order k if those of lower order are given at the point too. `local`: for every query
-the nearest conditions within the support are solved for anew, and a constant stands where there are none; this is the
-paper's way, and its field jumps where the set of nearest conditions changes.
+weights that sum to one (a partition of unity). Where every ball that holds a point meets the same conditions there, so
+does the sum: values always, a condition of order k if those of lower order are given at the point too. `local`: for
+every query the nearest conditions within the support are solved for anew, and a constant stands where there are none;
+this is the paper's way, and its field jumps where the set of nearest conditions changes.
 """
 
 from __future__ import annotations

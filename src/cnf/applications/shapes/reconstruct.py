@@ -83,8 +83,8 @@ def reconstruct(
     """A mesh through oriented points (P, 3); normals are estimated if missing.
 
     `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
-    unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of pseudo-normals.
-    `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`: larger clouds
+    unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
+    pseudo-normals. `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`: larger clouds
     are thinned to this. `report` is told what is being done.
     """
     tell = report or (lambda _: None)
