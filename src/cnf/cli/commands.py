@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cnf.cli import problems
+from cnf.cli import problems, shapes_study  # noqa: F401  # the second adds its commands to `study`
+from cnf.cli.planar import shape
+from cnf.cli.reconstruct import reconstruct
 from cnf.cli.studies import study
 from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
@@ -24,6 +26,8 @@ app.add_typer(study, name="study")
 app.command()(problems.solve)
 app.command()(problems.check)
 app.command()(problems.new)
+app.command()(reconstruct)
+app.add_typer(shape, name="shape")
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)

@@ -24,6 +24,11 @@ class Part:
         if self.bar is not None:
             self.bar.update(self.task, advance=1, detail=described(trial))  # type: ignore[arg-type]
 
+    def step(self, what: str) -> None:
+        """The next stage of a run, in words."""
+        if self.bar is not None:
+            self.bar.update(self.task, advance=1, detail=what)  # type: ignore[arg-type]
+
 
 @contextmanager
 def part(console: Console, name: str, total: int) -> Iterator[Part]:
