@@ -1,7 +1,8 @@
 """SparseLU and SparseCholesky: sparse square systems, factored once for forward, adjoint and new right-hand sides.
 
 The order of elimination belongs to the pattern and is kept with it (`cnf.systems.sparse`); a step gathers the values,
-scales them and factors. SuperLU comes with SciPy; MKL PARDISO is used instead when its runtime is installed.
+scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL PARDISO is
+used instead when its runtime is installed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class SparseLU(Solver):
 
 @dataclass(frozen=True)
 class SparseCholesky(Solver):
-    """Symmetric positive definite systems of compactly supported Hermite bases; pivots on the diagonal only."""
+    """Symmetric positive definite systems of compactly supported Hermite bases; `backend` also: multifrontal."""
 
     backend: str = "auto"
     refine: bool = True
@@ -143,7 +144,7 @@ class SuperLU:
     def __init__(self, pattern: Pattern, values: np.ndarray, definite: bool):
         plan = pattern.plan
         permuted = sparse.csc_matrix((values[plan.gather], plan.indices, plan.starts), shape=pattern.shape)
-        ordered = "NATURAL" if plan.method != "minimum degree" else "MMD_AT_PLUS_A"
+        ordered = "NATURAL" if pattern.order.method != "minimum degree" else "MMD_AT_PLUS_A"
         threshold = 0.0 if definite else PIVOT
         try:
             self._lu = splu(permuted, ordered, diag_pivot_thresh=threshold, options={"SymmetricMode": True})
@@ -188,7 +189,7 @@ class SparseFactor(Factor):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{self.label} ({self.backend.name}, {self.pattern.plan.method})"
+        return f"{self.label} ({self.backend.name}, {self.pattern.order.method})"
 
     def solve(self, b: Tensor) -> Tensor:
         return self._solved(b, self.scale_rows, self.scale_columns, False)

@@ -1,6 +1,6 @@
 """Symbolic elimination: what a sparse Cholesky factorisation needs to know before it sees a number.
 
-In comes a `Pattern` of a symmetric matrix (its order of elimination is `Pattern.plan`), out go its fronts: groups of
+In comes a `Pattern` of a symmetric matrix (its order of elimination is `Pattern.order`), out go its fronts: groups of
 columns with the same rows below them, each to be factored as one dense block. Columns that sit at one point have the
 same neighbours, so everything is worked out on the graph of points and spread over their columns at the end. Done once
 per pattern; the numbers are the business of `cnf.solvers.multifrontal`.
@@ -78,8 +78,8 @@ def eliminate(pattern: Pattern) -> Elimination:
 
 def _eliminated(pattern: Pattern, sites: np.ndarray) -> Elimination | None:
     """As `eliminate`; none if columns of one site have different neighbours."""
-    order = pattern.plan.columns
-    if pattern.plan.method == "minimum degree":
+    order = pattern.order.columns
+    if pattern.order.method == "minimum degree":
         order = _minimum_degree(pattern, sites)
     _, leaders, labels, sizes = np.unique(sites[order], return_index=True, return_inverse=True, return_counts=True)
     by_rank = np.argsort(leaders)  # sites in the order in which their first column is eliminated

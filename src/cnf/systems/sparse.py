@@ -49,8 +49,13 @@ class Pattern:
         return sparse.csr_matrix((values, self.columns, self.starts), shape=self.shape)
 
     @cached_property
-    def plan(self) -> Plan:
+    def order(self) -> Order:
         """The order of elimination; worked out once per pattern."""
+        return _dissected(self)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The matrix in that order, for factorisations that want it permuted."""
         return make_plan(self)
 
     @cached_property
@@ -62,6 +67,14 @@ class Pattern:
 
 
 @dataclass(frozen=True, eq=False)
+class Order:
+    """The columns in the order in which they are eliminated, and where the order comes from."""
+
+    columns: np.ndarray  # (n,)
+    method: str
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """The permuted matrix A[rows][:, columns] in compressed columns; `gather` (nnz,) takes its values from A's."""
 
@@ -70,7 +83,6 @@ class Plan:
     starts: np.ndarray
     indices: np.ndarray
     gather: np.ndarray
-    method: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +153,8 @@ def make_scatter(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], 
 
 
 def make_plan(pattern: Pattern) -> Plan:
-    """METIS nested dissection where pymetis is installed, minimum degree by SuperLU itself where not."""
-    order, method = _dissected(pattern)
+    """The permuted pattern; rows are matched to columns first if the diagonal has gaps."""
+    order = pattern.order.columns
     rows = order
     numbered = pattern.filled(np.arange(1, pattern.count + 1, dtype=np.float64))
     if np.count_nonzero(numbered.diagonal()) < pattern.shape[0]:
@@ -158,16 +170,16 @@ def make_plan(pattern: Pattern) -> Plan:
         permuted.indptr.astype(INDEX),
         permuted.indices.astype(INDEX),
         permuted.data.astype(np.int64) - 1,
-        method,
     )
 
 
-def _dissected(pattern: Pattern) -> tuple[np.ndarray, str]:
+def _dissected(pattern: Pattern) -> Order:
+    """METIS nested dissection where pymetis is installed, minimum degree by SuperLU itself where not."""
     n = pattern.shape[1]
     try:
         import pymetis
     except ImportError:
-        return np.arange(n), "minimum degree"
+        return Order(np.arange(n), "minimum degree")
     structure = pattern.filled(np.ones(pattern.count))
     members = None
     if pattern.sites is not None:  # columns of one site have the same neighbours: order the sites
@@ -180,8 +192,8 @@ def _dissected(pattern: Pattern) -> tuple[np.ndarray, str]:
     graph.setdiag(0)
     graph.eliminate_zeros()
     if not graph.nnz:
-        return np.arange(n), "diagonal"
-    order = np.asarray(pymetis.nested_dissection(xadj=graph.indptr, adjncy=graph.indices)[0])
+        return Order(np.arange(n), "diagonal")
+    order = np.asarray(pymetis.nested_dissection(pymetis.CSRAdjacency(graph.indptr, graph.indices))[0])
     if members is not None:
         order = np.concatenate([members[k] for k in order])
-    return order, "METIS"
+    return Order(order, "METIS")
