@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis, values_request
-from cnf.bases.local import LocalEvaluator, SourceEvaluator, Strengths
+from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, SmoothnessError
 from cnf.operators import jets
@@ -25,7 +25,7 @@ from cnf.systems.certificate import Certificate
 from cnf.systems.cover import Cover, cover_points
 from cnf.systems.judgement import judge, measure
 from cnf.systems.layout import BlockLayout
-from cnf.systems.local_evaluation import derived, weigh
+from cnf.systems.local_evaluation import derived, sum_segments, weigh
 from cnf.systems.nearest import solve_for_queries
 from cnf.systems.patch_systems import PatchBlock, Station, find_stations, solve_systems
 
@@ -115,19 +115,17 @@ class PatchedSolution(Solution):
     ) -> dict[MultiIndex, Tensor]:
         """Derivatives of every ball's own field at its queries, each (pairs,)."""
         assert isinstance(self.evaluator, LocalEvaluator)
-        total = x.new_zeros(ball.shape[0], len(indices))
+        total = x.new_zeros(len(indices), ball.shape[0])
         for block, stations in zip(self.cells, self.members, strict=True):
             copies = [k for k, copy in enumerate(block.layout.copies) if channel in copy.channels]
             for members in stations if copies else ():
-                strengths = _strengths(self.evaluator, members, copies[0])
+                contribution = _contribution(self.evaluator, members, copies[0], x, indices)
                 counts = np.diff(members.starts)[ball]
+                parts = [total[:, :0]]
                 for pairs, pair, member in _expanded(counts, members.starts[ball]):
-                    values = _contributions(
-                        self.evaluator, members, strengths, copies[0], x, owner[pairs], pair, member, indices
-                    )
-                    part = values.new_zeros(pairs.stop - pairs.start, len(indices)).index_add(0, pair, values)
-                    total = total.index_add(0, torch.arange(pairs.start, pairs.stop), part)
-        return dict(zip(indices, total.unbind(dim=1), strict=True))
+                    parts.append(sum_segments(contribution(owner[pairs][pair], member), counts[pairs]))
+                total = total + torch.cat(parts, dim=1)
+        return dict(zip(indices, total.unbind(), strict=True))
 
     # -- local ---------------------------------------------------------------------------------------------------
 
@@ -155,37 +153,33 @@ def _pieces(probe: Probe) -> Iterator[Probe]:
         yield Probe(probe.points[rows], probe.nodes, probe.rows, tuple(r.at(rows) for r in probe.requests))
 
 
-def _strengths(evaluator: LocalEvaluator, members: Members, copy: int) -> Strengths | None:
-    if not isinstance(evaluator, SourceEvaluator):
-        return None
-    station = members.station
-    return evaluator.strengths(
-        members.weights[:, :, copy], torch.from_numpy(members.points), station.functions, station.group
-    )
+Contribution = Callable[[Tensor, Tensor], Tensor]  # queries p, members m (E,) -> (J, E)
 
 
-def _contributions(
-    evaluator: LocalEvaluator,
-    members: Members,
-    strengths: Strengths | None,
-    copy: int,
-    x: Tensor,
-    owner: Tensor,
-    pair: Tensor,
-    member: Tensor,
-    indices: Sequence[MultiIndex],
-) -> Tensor:
-    """What every member adds to the derivatives of the field of its ball at a query: (E, J)."""
-    station, p = members.station, owner[pair]
-    q = torch.from_numpy(members.points)[member]
-    if strengths is not None:
-        z = x[p] - station.points[q]
-        kernel = evaluator.kernel  # type: ignore[attr-defined]
-        return torch.stack(derived(kernel, z, {b: v[member] for b, v in strengths.items()}, indices), dim=1)
+def _contribution(
+    evaluator: LocalEvaluator, members: Members, copy: int, x: Tensor, indices: Sequence[MultiIndex]
+) -> Contribution:
+    """What every member adds to the derivatives of the field of its ball at a query."""
+    station, numbers = members.station, torch.from_numpy(members.points)
+    weights = members.weights[:, :, copy]
+    if isinstance(evaluator, SourceEvaluator):
+        strengths = evaluator.strengths(weights, numbers, station.functions, station.group)
+        # By coordinate, and ball by ball as they are asked for: gathering is most of the work.
+        queries, places = x.T.contiguous(), station.points[numbers].T.contiguous()
+
+        def of_sources(p: Tensor, m: Tensor) -> Tensor:
+            z = queries[:, p] - places[:, m]
+            return torch.stack(derived(evaluator.kernel, z, {b: v[m] for b, v in strengths.items()}, indices))
+
+        return of_sources
     one = torch.ones((), dtype=x.dtype)
-    channel = station.requests[0].channel
-    values = evaluator.paired(x, p, q, [Request(channel, {a: one}) for a in indices], station.group)  # (E, J, R)
-    return (values[:, :, list(station.functions)] * members.weights[member, :, copy][:, None]).sum(dim=2)
+    requests = [Request(station.requests[0].channel, {a: one}) for a in indices]
+
+    def of_functions(p: Tensor, m: Tensor) -> Tensor:
+        values = evaluator.paired(x, p, numbers[m], requests, station.group)[:, :, list(station.functions)]  # (E, J, R)
+        return (values * weights[m][:, None]).sum(dim=2).T
+
+    return of_functions
 
 
 def _expanded(counts: np.ndarray, starts: np.ndarray) -> Iterator[tuple[slice, Tensor, Tensor]]:

@@ -19,8 +19,8 @@ from cnf.operators.jets import MultiIndex, add
 PAIRS = 2**16  # pairs evaluated at once: few enough for their arrays to stay in the cache
 POINTS = 2**15  # points whose neighbours are looked for at once
 
-Contribution = Callable[[Tensor, Tensor, Tensor, Sequence[Request]], Tensor]  # x, p, q, requests -> (E, J)
-Finish = Callable[[Tensor, Sequence[Request]], Tensor]  # sums (P, J), requests -> (P, K)
+Contribution = Callable[[Tensor, Tensor, Tensor, Sequence[Request]], Tensor]  # x, p, q, requests -> (J, E)
+Finish = Callable[[Tensor, Sequence[Request]], Tensor]  # sums (J, P), requests -> (P, K)
 
 
 def sum_over_neighbours(
@@ -56,11 +56,11 @@ def _of_functions(
         values = evaluator.paired(x, p, q, requests, group)  # (E, K, R)
         own = columns[:, q].T  # (E, R)
         if weights.dim() == 1:
-            return (values * weights[own][:, None]).sum(dim=2)
+            return (values * weights[own][:, None]).sum(dim=2).T
         channels = torch.tensor([r.channel for r in requests], device=weights.device)
-        return (values * weights[own[:, None], channels[:, None]]).sum(dim=2)
+        return (values * weights[own[:, None], channels[:, None]]).sum(dim=2).T
 
-    return _summed(contribution, len(probe.requests), probe, tree, scale, lambda sums, requests: sums)
+    return _summed(contribution, len(probe.requests), probe, tree, scale, lambda sums, requests: sums.T)
 
 
 def _of_sources(
@@ -79,15 +79,15 @@ def _of_sources(
         strengths[channel] = evaluator.strengths(table, everywhere, own, group) if own else {}
 
     def contribution(x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
-        z = x[p] - centres.points[q]
+        z = x.T[:, p] - centres.points.T[:, q]
         columns = []
         for channel in channels:
             indices = [index for c, index in asked if c == channel]
             columns += derived(evaluator.kernel, z, {b: v[q] for b, v in strengths[channel].items()}, indices)
-        return torch.stack(columns, dim=1)
+        return torch.stack(columns)
 
     def finish(sums: Tensor, requests: Sequence[Request]) -> Tensor:
-        return weigh(dict(zip(asked, sums.unbind(dim=1), strict=True)), requests)
+        return weigh(dict(zip(asked, sums.unbind(), strict=True)), requests)
 
     return _summed(contribution, len(asked), probe, tree, scale, finish)
 
@@ -102,19 +102,26 @@ def weigh(derivatives: dict[tuple[int, MultiIndex], Tensor], requests: Sequence[
 
 
 def derived(kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Sequence[MultiIndex]) -> list[Tensor]:
-    """sum_b v_b d^(a + b) k(z) for every a of the indices, each (E,); z (E, D)."""
+    """sum_b v_b d^(a + b) k(z) for every a of the indices, each (E,); z (D, E)."""
     if not strengths:
-        return [torch.zeros_like(z[:, 0]) for _ in indices]
+        return [torch.zeros_like(z[0]) for _ in indices]
     highest = max(map(sum, indices)), max(map(sum, strengths))
     if max(highest) <= 1:
         return _first_order(kernel, z, strengths, indices, sum(highest))
     one = torch.ones((), dtype=z.dtype, device=z.device)
     needed = sorted({add(a, b) for a in indices for b in strengths})
-    plain = PlainKernel(kernel, z[:0])
-    found = plain._of_differences([d[:, None] for d in z.unbind(dim=1)], [Request(0, {i: one}) for i in needed])
+    plain = PlainKernel(kernel, z[:, :0].T)
+    found = plain._of_differences([d[:, None] for d in z], [Request(0, {i: one}) for i in needed])
     lookup = {index: found[:, k, 0] for k, index in enumerate(needed)}
     sums = [[v * lookup[add(a, b)] for b, v in strengths.items()] for a in indices]
-    return [sum(parts[1:], parts[0]) for parts in sums]
+    return [_total(parts) for parts in sums]
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _first_order(
@@ -125,34 +132,47 @@ def _first_order(
     With y = z / length, s = |y|^2, and c the first-order strengths over the lengths:
     F = v k + 2 k' (c . y),   dF/dy = (2 k' v + 4 k'' (c . y)) y + 2 k' c.
     """
-    inverse = kernel.scaled(torch.ones(z.shape[1], dtype=z.dtype, device=z.device))
-    y = z * inverse
-    slopes = kernel.profile((y * y).sum(dim=1), order)
+    inverse = kernel.scaled(torch.ones(z.shape[0], dtype=z.dtype, device=z.device))
+    y = [row * length for row, length in zip(z, inverse, strict=True)]
+    slopes = kernel.profile(_total([row * row for row in y]), order)
     value, axes = None, {}
     for b, v in strengths.items():
         if sum(b):
             axes[b.index(1)] = v * inverse[b.index(1)]
         else:
             value = v
-    dot = sum((c * y[:, k] for k, c in axes.items()), torch.zeros((), dtype=z.dtype, device=z.device))
+    dot = _total([c * y[k] for k, c in axes.items()]) if axes else y[0]
     along: Tensor | None = None
     found = []
     for a in indices:
         if not sum(a):
             parts = [value * slopes[0]] if value is not None else []
             parts += [2 * slopes[1] * dot] if axes else []
-            found.append(sum(parts[1:], parts[0]))
+            found.append(_total(parts))
             continue
         if along is None:
             parts = [2 * slopes[1] * value] if value is not None else []
             parts += [4 * slopes[2] * dot] if axes else []
-            along = sum(parts[1:], parts[0])
+            along = _total(parts)
         k = a.index(1)
-        slope = along * y[:, k]
+        slope = along * y[k]
         if k in axes:
             slope = slope + 2 * slopes[1] * axes[k]
         found.append(slope * inverse[k])
     return found
+
+
+def sum_segments(values: Tensor, counts: np.ndarray) -> Tensor:
+    """Consecutive stretches of (J, E), `counts` (S,) long, each added up: (J, S)."""
+    if torch.is_grad_enabled() and values.requires_grad:
+        owner = torch.from_numpy(np.repeat(np.arange(counts.shape[0]), counts))
+        return values.new_zeros(values.shape[0], counts.shape[0]).index_add(1, owner, values)
+    found = np.zeros((values.shape[0], counts.shape[0]))
+    held = np.flatnonzero(counts)  # reduceat has no empty stretches
+    if held.shape[0]:
+        starts = (np.cumsum(counts) - counts)[held]
+        found[:, held] = np.add.reduceat(values.detach().numpy(), starts, axis=1)
+    return torch.from_numpy(found).to(values)
 
 
 def _summed(
@@ -164,13 +184,13 @@ def _summed(
         rows = slice(start, min(start + POINTS, probe.points.shape[0]))
         x, requests = probe.points[rows], [r.at(rows) for r in probe.requests]
         pairs = cKDTree(_scaled(x, scale)).sparse_distance_matrix(tree, EDGE, output_type="ndarray")
-        sums = x.new_zeros(x.shape[0], width)
+        sums = x.new_zeros(width, x.shape[0])
         for first in range(0, pairs.shape[0], PAIRS):
             part = pairs[first : first + PAIRS]
             p, q = (torch.from_numpy(part[name].astype(np.int64)).to(x.device) for name in ("i", "j"))
             again = torch.is_grad_enabled() and pairs.shape[0] > PAIRS
             given = (x, p, q, requests)
             values = checkpoint(contribution, *given, use_reentrant=False) if again else contribution(*given)
-            sums = sums.index_add(0, p, values) if torch.is_grad_enabled() else sums.index_add_(0, p, values)
+            sums = sums.index_add(1, p, values) if torch.is_grad_enabled() else sums.index_add_(1, p, values)
         results.append(finish(sums, requests))
     return results[0] if len(results) == 1 else torch.cat(results)
