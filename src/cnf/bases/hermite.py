@@ -147,10 +147,10 @@ class HermiteEvaluator:
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
         points, _, functionals = self._groups[group]
-        lefts = at_pairs(requests, p)
+        lefts = at_pairs(requests, p, q)
         rights = [
-            Request(f.channel, {b: v if v.dim() == 0 else v[q][:, None] for b, v in f.weights.items()})
-            for f in functionals
+            Request(f.channel, {b: v if v.dim() == 0 else v[:, None] for b, v in f.weights.items()})
+            for f in at_pairs(functionals, q, p)
         ]
         mixed = {
             (k, r): _mixed(left, right)
@@ -162,7 +162,7 @@ class HermiteEvaluator:
         one = torch.ones((), dtype=x.dtype, device=x.device)
         derived = PlainKernel(self.kernel, points).paired(x, p, q, [Request(0, {index: one}) for index in indices])
         lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)
-        zero = x.new_zeros(p.shape[0], 1)
+        zero = torch.zeros_like(derived[:, 0])
         cells = [
             [_weighted_sum(lookup, mixed[k, r]) if (k, r) in mixed else zero for r in range(len(rights))]
             for k in range(len(lefts))

@@ -99,7 +99,7 @@ class Windowed:
             inner = self.inner.paired(x, p, q, lower)
         else:
             inner = gathered(self.inner, x, p, q, lower)
-        return _product(at_pairs(requests, p), lower, inner, self.window.paired(x, p, q, lower))
+        return _product(at_pairs(requests, p, q), lower, inner, self.window.paired(x, p, q, lower))
 
 
 def _each(indices: Sequence[MultiIndex], like: Tensor) -> list[Request]:

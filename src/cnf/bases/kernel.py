@@ -21,7 +21,7 @@ from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
-from cnf.bases.local import Centres, Strengths, at_pairs
+from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -107,8 +107,9 @@ class PlainKernel:
         return self.kernel.support
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
-        differences = (x[p] - self.anchors[q]).unbind(dim=1)  # D x (E,)
-        return self._of_differences([d[:, None] for d in differences], at_pairs(requests, p))
+        columns = zip(x.unbind(dim=1), self.anchors.unbind(dim=1), strict=True)
+        differences = [(a[p] - b[q]).reshape(-1, 1) for a, b in columns]  # by coordinate, in whole columns
+        return self._of_differences(differences, at_pairs(requests, p, q))
 
     def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
         return {(0,) * self.anchors.shape[1]: weights[:, 0]}
@@ -148,7 +149,8 @@ class EncodedKernel:
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
         """The encoder runs at the points; only sums over features are taken pair by pair."""
-        requests, indices = at_pairs(requests, p), jets.closure(wanted(requests))
+        p, q = flat_pairs(p, q)
+        requests, indices = at_pairs(requests, p, q), jets.closure(wanted(requests))
         phi: Bundle = {
             index: None if value is None else self.kernel.scaled(value)
             for index, value in encode(self.encoder, x, indices).items()

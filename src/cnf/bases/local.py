@@ -57,7 +57,10 @@ class LocalEvaluator(Evaluator, Protocol):
         ...
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
-        """Points x (P, D) and pairs (E,) of a point p and a centre q of a group: (E, K, R)."""
+        """Points x (P, D) and pairs (E,) of a point p and a centre q of a group: (E, K, R).
+
+        p and q may also have any shapes that broadcast; E counts the pairs of the common shape, flattened.
+        """
         ...
 
 
@@ -82,13 +85,26 @@ def neighbours(x: Tensor, centres: Tensor, support: Tensor) -> tuple[Tensor, Ten
     return p.to(x.device), q.to(x.device)
 
 
-def at_pairs(requests: Sequence[Request], p: Tensor) -> list[Request]:
-    """Requests whose weights follow the points p of the pairs."""
-    return [Request(r.channel, {a: w if w.dim() == 0 else w[p] for a, w in r.weights.items()}) for r in requests]
+def flat_pairs(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs (E,) from indices of any shapes that broadcast."""
+    if p.dim() == 1 and p.shape == q.shape:
+        return p, q
+    p, q = torch.broadcast_tensors(p, q)
+    return p.reshape(-1), q.reshape(-1)
+
+
+def at_pairs(requests: Sequence[Request], own: Tensor, other: Tensor) -> list[Request]:
+    """Requests whose weights (P,) follow the points `own` of pairs with `other`: numbers or (E,)."""
+
+    def follow(weight: Tensor) -> Tensor:
+        return weight if weight.dim() == 0 else flat_pairs(weight[own], other)[0]
+
+    return [Request(r.channel, {a: follow(w) for a, w in r.weights.items()}) for r in requests]
 
 
 def gathered(evaluator: Evaluator, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
     """(E, K, 1) for an evaluator without a pairwise form: whole rows of the points in question, then the pairs."""
+    p, q = flat_pairs(p, q)
     first, last = int(p.min()), int(p.max()) + 1
     rows = evaluator.rows(x[first:last], [r.at(slice(first, last)) for r in requests])  # (P', K, N)
     return rows[p - first, :, q][:, :, None]

@@ -12,7 +12,7 @@ from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import chained_gaussian, quadratic_argument
 from cnf.bases.kernels import Bandwidth, positive_lengths
-from cnf.bases.local import Centres, at_pairs
+from cnf.bases.local import Centres, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -90,8 +90,9 @@ class SkewedEvaluator:
         return self._of_differences(difference, self.root[None], requests)
 
     def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+        p, q = flat_pairs(p, q)
         difference = (x[p] - self.anchors[q]).unbind(dim=1)
-        return self._of_differences([d[:, None] for d in difference], self.root[q][:, None], at_pairs(requests, p))
+        return self._of_differences([d[:, None] for d in difference], self.root[q][:, None], at_pairs(requests, p, q))
 
     def _of_differences(self, difference: Sequence[Tensor], root: Tensor, requests: Sequence[Request]) -> Tensor:
         """D differences (P, N) with roots (1, N, D, D), or (E, 1) with (E, 1, D, D) -> (P, K, N)."""

@@ -22,7 +22,7 @@ from cnf.solvers.patches import solve_batch
 from cnf.systems.layout import BlockLayout
 from cnf.systems.sparse_assembly import gather_sites
 
-ENTRIES = 2**22  # entries of the small matrices assembled at once
+ENTRIES = 2**18  # entries of the small matrices assembled at once: few enough to stay in the cache
 
 ADVICE = (
     "Patches needs as many functions at every point as there are conditions: Kernel with its anchors on the points of "
@@ -168,8 +168,7 @@ def small_matrices(
     (B, K, M, R, M').
     """
     batch, count, width = place.shape[0], place.shape[1], centres.shape[1]
-    p = place[:, :, None].expand(-1, -1, width).reshape(-1)
-    q = centres[:, None].expand(-1, count, -1).reshape(-1)
-    values = evaluator.paired(station.points, p, q, station.requests, other.group)  # (E, K, R)
+    pairs = place[:, :, None], centres[:, None]  # (B, M, 1), (B, 1, M')
+    values = evaluator.paired(station.points, *pairs, station.requests, other.group)  # (E, K, R)
     values = values[:, :, list(other.functions)] if values.shape[2] != len(other.functions) else values
     return values.reshape(batch, count, width, *values.shape[1:]).permute(0, 3, 1, 4, 2)

@@ -31,7 +31,7 @@ NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
 NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
 LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
-MOST = 1_000_000  # points that are reconstructed unless told otherwise; more are thinned evenly
+MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
 REACH = 2.0  # of the support: how far from the points the surface is followed
 
 Report = Callable[[str], None]
@@ -109,13 +109,11 @@ def reconstruct(
     low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
     extraction = extract(surface.values, cloud.points, low, high, resolution, REACH * radius, close, report)
     clock.stop("extraction")
-    tell("moving the mesh onto the surface")
-    made = project(extraction.mesh, surface.slopes, 0.5 * extraction.step)
-    for k in range(refinements):
-        tell(f"splitting faces ({k + 1} of {refinements})")
-        made = refine(made.mesh, surface.slopes, 0.5 * extraction.step / 2**k)
-    mesh, notes = made.mesh, [*cloud.notes, *extraction.notes]
-    clock.stop("refinement")
+    mesh, notes = extraction.mesh, [*cloud.notes, *extraction.notes]
+    if chosen != "local":  # a field that jumps has no zero set to move to
+        tell("moving the mesh onto the surface")
+        mesh = project(mesh, surface.slopes, 0.5 * extraction.step).mesh
+        clock.stop("projection")
     if snap:
         tell("drawing the mesh through the points")
         drawn = draw_through(mesh, cloud.points, cloud.normals)
@@ -123,6 +121,10 @@ def reconstruct(
         if drawn.forced:
             notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
         clock.stop("snapping")
+    for k in range(refinements):  # last: the vertices there stay, points drawn into the mesh among them
+        tell(f"splitting faces ({k + 1} of {refinements})")
+        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
+    clock.stop("refinement")
     attributes = _attributes_at(surface, cloud, mesh)
     clock.stop("attributes")
     return Reconstruction(
@@ -154,6 +156,10 @@ def _check(
         raise CnfError(f"the solver is one of {', '.join(SOLVERS)}; got {solver!r}")
     if solver == "local" and mode == "exact":
         raise CnfError("the solve per query takes values only: use it with pseudo-normals, or solver 'blend'")
+    if solver == "local" and refinements:
+        raise CnfError(
+            "a field solved per query jumps, so faces cannot be refined on it; use solver 'sparse' or 'blend'"
+        )
     if not 8 <= resolution <= 2048:
         raise CnfError(f"the resolution is a number of grid nodes from 8 to 2048; got {resolution}")
     if not 4 <= neighbours <= 1000:

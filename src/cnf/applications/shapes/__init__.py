@@ -1,0 +1,1 @@
+"""Shapes: surfaces through points with normals, from the field to the mesh."""
