@@ -19,7 +19,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
-from cnf.bases.local import Centres, Strengths, at_pairs
+from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
@@ -158,6 +158,8 @@ class HermiteEvaluator:
             for r, right in enumerate(rights)
             if left.channel == right.channel
         }
+        if not mixed:
+            return x.new_zeros(flat_pairs(p, q)[0].shape[0], len(lefts), len(rights))
         indices = sorted({index for weights in mixed.values() for index in weights})
         one = torch.ones((), dtype=x.dtype, device=x.device)
         derived = PlainKernel(self.kernel, points).paired(x, p, q, [Request(0, {index: one}) for index in indices])

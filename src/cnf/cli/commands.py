@@ -55,12 +55,14 @@ def root(
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """Run the whole demonstration; takes a minute or two.
 
-    The paper's advection problem by three methods, the light path problem, and a problem file: certificates, errors
-    beside the paper's, and pictures.
+    The paper's advection problem by three methods, the light path problem, a problem file, and a surface through
+    points: certificates, errors beside the paper's, and pictures.
     """
     from cnf.applications import solve_light_path
     from cnf.applications.advection import METHODS
+    from cnf.applications.shapes.generated import sample_knot
     from cnf.cli.runs import describe_ends, run_advection, write_text
+    from cnf.data import write_cloud
     from cnf.problems.templates import read_template
     from cnf.reports import plots, tables
 
@@ -92,7 +94,12 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     example = folder / "poisson.toml"
     write_text(example, read_template("poisson"))
     problems.solve(example, out=folder / "poisson", seed=seed)
-    say(f"\npictures are in {folder}: {', '.join(p.name for p in made)} and poisson/report.html")
+    say("\n4. A surface through 4000 points with exact normals and colours: cnf reconstruct knot.ply\n")
+    cloud = folder / "knot.ply"
+    write_cloud(sample_knot(4000, seed), cloud)
+    reconstruct(cloud, out=folder / "knot_mesh.ply", resolution=120, up="z", seed=seed)
+    names = ", ".join(p.name for p in made)
+    say(f"\npictures are in {folder}: {names}, knot_mesh.png and poisson/report.html")
 
 
 @app.command()

@@ -45,6 +45,7 @@ def reconstruct(
     offset: Annotated[float, typer.Option(help="Of pseudo-normals; the longest side counts 2.")] = 0.01,
     picture: Annotated[bool, typer.Option("--picture/--no-picture", help="Shaded views as PNG.")] = True,
     up: Annotated[str, typer.Option(metavar="AXIS", help="Which axis points up in the picture.")] = "y",
+    turn: Annotated[float, typer.Option(metavar="DEGREES", help="Turn the shape in the picture.")] = 0.0,
     seed: Seed = 0,
 ) -> None:
     """A watertight mesh through a point cloud, with exact normals.
@@ -91,7 +92,7 @@ def reconstruct(
     say(f"\n{reconstruction.summarise(made)}")
     reconstruction.write_summary(made, files[1])
     if picture:
-        reconstruction.draw_reconstruction(made, files[2], up, title=cloud.stem)
+        reconstruction.draw_reconstruction(made, files[2], up, turn, title=cloud.stem)
     say(f"\nwritten: {', '.join(map(str, files))}")
     if not made.certificate.exact:
         raise CnfError(f"the mesh was written, but the conditions do not hold: {made.certificate.advice()}")

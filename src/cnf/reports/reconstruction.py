@@ -24,7 +24,7 @@ def summarise(made: Reconstruction) -> str:
     lines = [
         str(made.certificate),
         "",
-        f"at the {len(made.cloud)} points, measured anew: values to {made.value_error:.1e} (the shape has size 2), {normals}",
+        f"at the {len(made.cloud)} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
         f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
         f"time: {made.total_seconds:.1f} s ({stages}); peak memory {made.memory:.2f} GB",
@@ -70,7 +70,9 @@ def write_summary(made: Reconstruction, path: Path) -> Path:
     return write_atomically(path, lambda target: target.write_text(text))
 
 
-def draw_reconstruction(made: Reconstruction, path: Path, up: str = "y", title: str | None = None) -> Path:
+def draw_reconstruction(
+    made: Reconstruction, path: Path, up: str = "y", turn: float = 0.0, title: str | None = None
+) -> Path:
     """Three shaded views; in colour if the points had colours."""
     colours = made.mesh.attributes.get("colours")
-    return draw_mesh(made.mesh, path, title=title, colours=colours, up=up)
+    return draw_mesh(made.mesh, path, title=title, colours=colours, up=up, turn=turn)

@@ -2,10 +2,22 @@
 
 from cnf.solvers.auto import Auto
 from cnf.solvers.cholesky import Cholesky
+from cnf.solvers.krylov import Krylov
 from cnf.solvers.lu import LU
 from cnf.solvers.minimum_norm import MinimumNorm
 from cnf.solvers.patches import Patches
 from cnf.solvers.solver import Factor, Solver
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
 
-__all__ = ["LU", "Auto", "Cholesky", "Factor", "MinimumNorm", "Patches", "Solver", "SparseCholesky", "SparseLU"]
+__all__ = [
+    "LU",
+    "Auto",
+    "Cholesky",
+    "Factor",
+    "Krylov",
+    "MinimumNorm",
+    "Patches",
+    "Solver",
+    "SparseCholesky",
+    "SparseLU",
+]

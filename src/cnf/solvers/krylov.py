@@ -7,28 +7,29 @@ restricted additive Schwarz otherwise. Patches are worked out from the pattern o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.linalg import solve_triangular
 from torch import Tensor
 
-from cnf.errors import CnfError, SingularSystemError
+from cnf.errors import CnfError, NumericalWarning, SingularSystemError
+from cnf.solvers.schwarz import Schwarz, cut_up
 from cnf.solvers.solver import Factor, Solver
 from cnf.solvers.sparse_direct import _scales
 from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
-from cnf.systems.sparse import Pattern, SparseMatrix
+from cnf.systems.sparse import SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 RESTART = 100  # vectors GMRES keeps
-ROUNDS = 4  # of refinement: the residual of the answer is solved for in turn while that makes it smaller
-ROUNDING = 8 * EPS  # of |A| |x|: a residual below cannot be told from zero
-ENTRIES = 2**23  # of small matrices inverted at once
+ROUNDS = 5  # the answer and its refinements: the residual is solved for in turn while that makes it smaller
+ROUNDING = 4 * EPS  # of |A| |x| + |b|: a residual below cannot be told from zero
+USABLE = 1e-10  # a residual that misses its tolerance, but not this, is warned of; a larger one is an error
 LOOSE, STEPS = 1e-7, 8  # solves, and their number, for the extreme singular values
 
 Apply = Callable[[np.ndarray], np.ndarray]  # (n, k) -> (n, k)
@@ -43,15 +44,15 @@ class Krylov(Solver):
     """
 
     tolerance: float = 1e-13
-    overlap: float = 0.1
-    size: int = 100
+    overlap: float = 0.15
+    size: int = 200
     most: int = 500
 
     sparse = True
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < 1:
-            raise CnfError(f"the tolerance of Krylov is a number between 0 and 1, such as 1e-13; got {self.tolerance!r}")
+            raise CnfError(f"the tolerance of Krylov is a number between 0 and 1, as 1e-13; got {self.tolerance!r}")
         if not 0 <= self.overlap <= 1:
             raise CnfError(f"the overlap of Krylov is a share between 0 and 1, such as 0.1; got {self.overlap!r}")
         if self.size < 1 or self.most < 1:
@@ -60,8 +61,8 @@ class Krylov(Solver):
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         if not isinstance(matrix, SparseMatrix):
             raise CnfError(
-                "Krylov needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; use "
-                "Auto() for this one"
+                "Krylov needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; "
+                "use Auto() for this one"
             )
         m, n = matrix.shape
         if m != n:
@@ -82,195 +83,187 @@ class Krylov(Solver):
         )
 
 
-# -- patches of unknowns -----------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class KrylovFactor(Factor):
+    """The scaled matrix and its preconditioner; `spent` are the iterations of every solve so far."""
 
+    matrix: sparse.csr_matrix
+    precondition: Schwarz
+    definite: bool
+    settings: Krylov
+    spent: list[int] = field(default_factory=list)
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """B patches of up to w unknowns, those of the patch itself first, then its neighbours; n stands for none.
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        method = "conjugate gradients" if self.definite else "GMRES"
+        most = f", {max(self.spent)} iterations" if self.spent else ""
+        return f"Krylov ({method}, {self.precondition.count} patches{most})"
 
-    `entries` of the matrix go to `places` of the flat (B, w, w) array; `rows` are matched with `columns` one to one.
-    """
+    def solve(self, b: Tensor) -> Tensor:
+        return self._solved(b, self.scale_rows, self.scale_columns, False)
 
-    rows: Tensor  # (B, w)
-    columns: Tensor  # (B, w)
-    own: Tensor  # (B, c) unknowns of the patches themselves, n for none
-    entries: np.ndarray
-    places: np.ndarray
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self._solved(b, self.scale_columns, self.scale_rows, not self.definite)
 
+    def _solved(self, b: Tensor, before: Tensor, after: Tensor, transposed: bool) -> Tensor:
+        right = (b.cpu() * before[:, None]).numpy()
+        x, spent = self._refined(right, transposed)
+        self.spent.append(spent)
+        return (torch.from_numpy(x) * after[:, None]).to(b.device)
 
-@dataclass(frozen=True, eq=False)
-class Patchwork:
-    """All patches of a pattern."""
-
-    count: int
-    batches: tuple[Batch, ...]
-
-
-_KNOWN: WeakKeyDictionary[Pattern, dict[tuple[int, float], Patchwork]] = WeakKeyDictionary()
-
-
-def cut_up(pattern: Pattern, size: int, overlap: float) -> Patchwork:
-    """The patches of a pattern; worked out once."""
-    known = _KNOWN.setdefault(pattern, {})
-    if (size, overlap) not in known:
-        known[size, overlap] = _cut_up(pattern, size, overlap)
-    return known[size, overlap]
-
-
-def _cut_up(pattern: Pattern, size: int, overlap: float) -> Patchwork:
-    n = pattern.shape[1]
-    match = _matched_rows(pattern)
-    structure = pattern.filled(np.ones(pattern.count))[match]
-    site = np.arange(n) if pattern.sites is None else np.unique(pattern.sites, return_inverse=True)[1]
-    counts = np.bincount(site)
-    at = sparse.csr_matrix((np.ones(n), (site, np.arange(n))), shape=(counts.shape[0], n))  # unknowns of every site
-    graph = sparse.csr_matrix(at @ (structure + structure.T) @ at.T)
-    graph.data[:] = 1.0
-    part = _partition(graph, counts, size)
-    inside = sparse.csr_matrix((np.ones(part.shape[0]), (np.arange(part.shape[0]), part)))
-    shares = sparse.csc_matrix(sparse.diags_array(1 / np.diff(graph.indptr)) @ graph @ inside)  # (sites, patches)
-    cores, halos = [], []
-    for t in range(shares.shape[1]):
-        stretch = slice(shares.indptr[t], shares.indptr[t + 1])
-        near = shares.indices[stretch][shares.data[stretch] >= overlap]
-        cores.append(at[np.flatnonzero(part == t)].indices)
-        halos.append(at[near[part[near] != t]].indices)
-    widths = np.array([a.shape[0] + b.shape[0] for a, b in zip(cores, halos, strict=True)])
-    batches = [
-        _batch(pattern, match, [cores[t] for t in chosen], [halos[t] for t in chosen])
-        for chosen in _of_similar_width(widths)
-    ]
-    return Patchwork(len(cores), tuple(batches))
-
-
-def _matched_rows(pattern: Pattern) -> np.ndarray:
-    """A row for every column (n,), with an entry where they meet."""
-    structure = pattern.filled(np.ones(pattern.count))
-    if np.count_nonzero(structure.diagonal()) == pattern.shape[1]:
-        return np.arange(pattern.shape[1])
-    match = maximum_bipartite_matching(structure, perm_type="row")
-    if (match < 0).any():
-        raise SingularSystemError(
-            f"the sparse system of {pattern.shape[0]} conditions is singular: {int((match < 0).sum())} functions have "
-            "no condition within their support to themselves. Enlarge the radius, or put the anchors on the points"
-        )
-    return match
-
-
-def _partition(graph: sparse.csr_matrix, counts: np.ndarray, size: int) -> np.ndarray:
-    """A patch for every site (sites,), of about `size` unknowns each; numbered without gaps."""
-    wanted = -(-int(counts.sum()) // size)
-    if wanted <= 1:
-        return np.zeros(counts.shape[0], dtype=np.int64)
-    try:
-        import pymetis
-    except ImportError:
-        return _grown(graph, counts, size)
-    bare = graph.copy()
-    bare.setdiag(0)
-    bare.eliminate_zeros()
-    if not bare.nnz:
-        return np.arange(counts.shape[0])
-    found = pymetis.part_graph(wanted, xadj=bare.indptr, adjncy=bare.indices, vweights=counts.tolist())[1]
-    return np.unique(np.asarray(found), return_inverse=True)[1]
-
-
-def _grown(graph: sparse.csr_matrix, counts: np.ndarray, size: int) -> np.ndarray:
-    """Without METIS: from any free site, neighbours and their neighbours are taken in until a patch is full."""
-    part, number = np.full(counts.shape[0], -1), 0
-    for seed in range(counts.shape[0]):
-        if part[seed] >= 0:
-            continue
-        reached = np.array([seed])
-        while True:
-            ring = np.setdiff1d(graph[reached].indices, reached)
-            ring = ring[part[ring] < 0]
-            room = np.searchsorted(np.cumsum(counts[ring]), size - counts[reached].sum(), side="right")
-            reached = np.concatenate([reached, ring[:room]])
-            if not room or room < ring.shape[0]:
+    def _refined(self, b: np.ndarray, transposed: bool) -> tuple[np.ndarray, int]:
+        """x (n, k) and the iterations taken; solves for the residual again where it is not small enough yet."""
+        matrix = self.matrix.T if transposed else self.matrix
+        sizes = np.linalg.norm(b, axis=0)
+        x, residual, spent = np.zeros_like(b), b, 0
+        reached, goal = sizes, self.settings.tolerance * sizes
+        for _ in range(ROUNDS):
+            wanted = np.divide(0.5 * goal, reached, out=np.ones_like(goal), where=reached > 0).clip(EPS, 0.5)
+            step, count = self._iterated(residual, wanted, transposed, self.settings.most - spent)
+            spent += count
+            proposed = x + step
+            left = b - matrix @ proposed
+            now = np.linalg.norm(left, axis=0)
+            better = now < reached  # column by column; not a number is not better
+            x, residual = np.where(better, proposed, x), np.where(better, left, residual)
+            stuck = not (now < 0.5 * reached)[reached > goal].any()
+            reached = np.where(better, now, reached)
+            rounding = ROUNDING * np.linalg.norm(abs(matrix) @ np.abs(x) + np.abs(b), axis=0)
+            goal = np.maximum(self.settings.tolerance * sizes, rounding)
+            if (reached <= goal).all() or stuck or spent >= self.settings.most:
                 break
-        part[reached] = number
-        number += 1
-    return part
+        self._judge(reached, goal, sizes, spent)
+        return x, spent
 
-
-def _of_similar_width(widths: np.ndarray) -> list[np.ndarray]:
-    """Patches whose matrices go into one array without much padding, and without it growing too large."""
-    order, found, start = np.argsort(widths, kind="stable"), [], 0
-    for stop in range(1, order.shape[0] + 1):
-        width = widths[order[stop]] if stop < order.shape[0] else np.inf
-        if width > 1.15 * widths[order[start]] + 4 or (stop + 1 - start) * width**2 > ENTRIES:
-            found.append(order[start:stop])
-            start = stop
-    return found
-
-
-def _batch(pattern: Pattern, match: np.ndarray, cores: list[np.ndarray], halos: list[np.ndarray]) -> Batch:
-    n = pattern.shape[1]
-    width = max(a.shape[0] + b.shape[0] for a, b in zip(cores, halos, strict=True))
-    columns, own = np.full((len(cores), width), n), np.full((len(cores), max(a.shape[0] for a in cores)), n)
-    local = np.full(n, -1)
-    entries, places = [], []
-    for b, (core, halo) in enumerate(zip(cores, halos, strict=True)):
-        together = np.concatenate([core, halo])
-        columns[b, : together.shape[0]] = together
-        own[b, : core.shape[0]] = core
-        local[together] = np.arange(together.shape[0])
-        first = pattern.starts[match[together]].astype(np.int64)
-        counts = pattern.starts[match[together] + 1] - first
-        row = np.repeat(np.arange(together.shape[0]), counts)
-        entry = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
-        column = local[pattern.columns[entry]]
-        within = column >= 0
-        entries.append(entry[within])
-        places.append((b * width + row[within]) * width + column[within])
-        local[together] = -1
-    rows = np.append(match, n)[columns]
-    gathered = (torch.from_numpy(a) for a in (rows, columns, own))
-    return Batch(*gathered, np.concatenate(entries), np.concatenate(places))
-
-
-class Schwarz:
-    """The inverses of all patches: an approximate inverse of the whole, and of its transpose.
-
-    For definite matrices every patch corrects all of its unknowns, which keeps the sum symmetric; otherwise only those
-    of its own, which converges faster.
-    """
-
-    def __init__(self, patchwork: Patchwork, values: np.ndarray, definite: bool):
-        self.count = patchwork.count
-        self._parts = [
-            (batch.rows, batch.columns if definite else batch.own, _inverses(batch, values, definite))
-            for batch in patchwork.batches
+    def _iterated(self, b: np.ndarray, tolerance: np.ndarray, transposed: bool, most: int) -> tuple[np.ndarray, int]:
+        """One run of the iteration for every column of b (n, k), each to its own tolerance (k,)."""
+        if self.definite:
+            return conjugate_gradients(self.matrix.__matmul__, self.precondition, b, tolerance, most)
+        matrix = self.matrix.T.tocsr() if transposed else self.matrix
+        answers = [
+            gmres(
+                matrix.__matmul__,
+                lambda r: self.precondition(r[:, None], transposed)[:, 0],
+                column,
+                float(wanted),
+                most,
+            )
+            for column, wanted in zip(b.T, tolerance, strict=True)
         ]
+        return np.stack([x for x, _ in answers], axis=1), max(count for _, count in answers)
 
-    def __call__(self, r: np.ndarray, transposed: bool = False) -> np.ndarray:
-        """(n, k) -> (n, k)."""
-        given = torch.from_numpy(np.concatenate([r, np.zeros((1, r.shape[1]))]))  # nothing comes from unknown n,
-        total = torch.zeros_like(given)
-        for rows, columns, inverse in self._parts:  # (B, w), (B, c), (B, c, w)
-            source, target = (columns, rows) if transposed else (rows, columns)
-            found = torch.bmm(inverse.transpose(1, 2) if transposed else inverse, given[source])
-            total.index_add_(0, target.reshape(-1), found.flatten(0, 1))
-        return total[:-1].numpy()  # and what goes there is dropped
+    def _judge(self, reached: np.ndarray, goal: np.ndarray, sizes: np.ndarray, spent: int) -> None:
+        missed = ~(reached <= 10 * goal)  # what is not a number is missed too
+        if not missed.any():
+            return
+        worst = float(np.max(reached[missed] / sizes[missed]))
+        said = (
+            f"after {spent} iterations Krylov has a residual of {worst:.1e} of the right-hand side, not "
+            f"{self.settings.tolerance:.0e}"
+        )
+        if worst <= USABLE:
+            warnings.warn(
+                f"{said}; take larger patches (size=, overlap=) or a direct solver (Auto)",
+                NumericalWarning,
+                stacklevel=2,
+            )
+            return
+        raise SingularSystemError(
+            f"{said}: the system is singular or nearly so (duplicate points?), or the patches are too small for it. "
+            "Remove duplicates, take larger patches (size=, overlap=) or more iterations (most=), or use Auto"
+        )
+
+    @cached_property
+    def _extremes(self) -> tuple[Triplet, Triplet]:
+        start = starting_vector(self.shape[0], self.scale_rows)
+        loose = np.array([LOOSE])
+
+        def solved(b: np.ndarray, transposed: bool = False) -> np.ndarray:
+            return self._iterated(b, loose, transposed and not self.definite, self.settings.most)[0]
+
+        def wrapped(function: Apply) -> Callable[[Tensor], Tensor]:
+            return lambda v: torch.from_numpy(function(v.numpy()[:, None])[:, 0])
+
+        top = largest_triplet(wrapped(lambda v: self.matrix @ v), wrapped(lambda u: self.matrix.T @ u), start, STEPS)
+        bottom = smallest_triplet(wrapped(solved), wrapped(lambda b: solved(b, True)), start, STEPS)
+        return top, bottom
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        return self._extremes
+
+    @property
+    def rank(self) -> int:
+        return self.shape[0]  # a singular matrix is refused by the first solve
 
 
-def _inverses(batch: Batch, values: np.ndarray, definite: bool) -> Tensor:
-    """(B, w, w), or the rows (B, c, w) of a patch's own unknowns."""
-    size, width = batch.columns.shape
-    flat = np.zeros(size * width * width)
-    flat[batch.places] = values[batch.entries]
-    small = torch.from_numpy(flat).reshape(size, width, width)
-    missing = batch.columns == values_end(batch)
-    small.diagonal(dim1=1, dim2=2)[missing] = 1.0
-    if definite:
-        root, info = torch.linalg.cholesky_ex(small)
-        if bool((info > 0).any()):
-            raise _indefinite(int((info > 0).sum()))
-        return torch.cholesky_inverse(root)
-    inverse, info = torch.linalg.inv_ex(small)
-    bad = (info > 0) | ~torch.isfinite(inverse).all(dim=2).all(dim=1)
-    if bool(bad.any()):  # a singular patch is no reason to give up: the matrix may be regular
-        inverse[bad] = torch.linalg.pinv(small[bad])
-    return inverse[:, : batch.own.shape[1]].contiguous()
+def conjugate_gradients(
+    apply: Apply, precondition: Apply, b: np.ndarray, tolerance: np.ndarray, most: int
+) -> tuple[np.ndarray, int]:
+    """x (n, k) with |b - A x| <= tolerance |b| column by column, and the iterations taken; A symmetric."""
+    x, residual = np.zeros_like(b), b.copy()
+    goal = tolerance * np.linalg.norm(b, axis=0)
+    direction, slope = np.zeros_like(b), np.ones(b.shape[1])
+    for count in range(most):
+        active = np.linalg.norm(residual, axis=0) > goal
+        if not active.any():
+            return x, count
+        corrected = precondition(residual)
+        rise = (residual * corrected).sum(axis=0)
+        direction = corrected + direction * np.where(active, rise / slope, 0.0)
+        image = apply(direction)
+        curvature = (direction * image).sum(axis=0)
+        if not (curvature[active] > 0).all() or not (rise[active] > 0).all():
+            raise SingularSystemError(
+                "conjugate gradients met a direction in which the matrix is not positive: it is singular or not "
+                "definite (duplicate points?). Remove duplicates, reduce the radius, or use Auto"
+            )
+        length = np.divide(rise, curvature, out=np.zeros_like(rise), where=active)
+        x += length * direction
+        residual -= length * image
+        slope = np.where(active, rise, 1.0)
+    return x, most
+
+
+def gmres(apply: Apply, precondition: Apply, b: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int]:
+    """x (n,) with |b - A x| <= tolerance |b| and the iterations taken; preconditioned from the right, restarted."""
+    x, spent = np.zeros_like(b), 0
+    goal = tolerance * np.linalg.norm(b)
+    while spent < most:
+        residual = b - apply(x)
+        size = float(np.linalg.norm(residual))
+        if not size > goal:
+            break
+        width = min(RESTART, most - spent)
+        known = np.empty((width + 1, b.shape[0]))
+        known[0] = residual / size
+        triangle, side = np.zeros((width + 1, width)), np.zeros(width + 1)
+        turns: list[tuple[float, float]] = []  # the rotations that made the triangle
+        side[0], used = size, 0
+        for k in range(width):
+            fresh = apply(precondition(known[k]))
+            share = known[: k + 1] @ fresh  # twice is enough: classical Gram-Schmidt
+            fresh = fresh - share @ known[: k + 1]
+            again = known[: k + 1] @ fresh
+            fresh = fresh - again @ known[: k + 1]
+            column = np.append(share + again, np.linalg.norm(fresh))
+            rest = column[-1]
+            for j, (c, s) in enumerate(turns):
+                column[j], column[j + 1] = c * column[j] + s * column[j + 1], c * column[j + 1] - s * column[j]
+            length = np.hypot(column[k], column[k + 1])
+            if not np.isfinite(length) or length == 0:
+                break
+            turns.append((column[k] / length, column[k + 1] / length))
+            column[k], column[k + 1] = length, 0.0
+            triangle[: k + 2, k] = column
+            side[k], side[k + 1] = turns[k][0] * side[k], -turns[k][1] * side[k]
+            used = k + 1
+            if abs(side[k + 1]) <= goal or rest <= EPS * length:
+                break
+            known[k + 1] = fresh / rest
+        if not used:
+            break
+        spent += used
+        x = x + precondition(solve_triangular(triangle[:used, :used], side[:used]) @ known[:used])
+        if spent < most and used < width and abs(side[used]) <= goal:
+            break  # what is left is the rounding of this run: the caller refines
+    return x, spent

@@ -26,6 +26,7 @@ from cnf.systems.sparse import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
 BACKWARD = 1e-8  # error relative to |A| |x| + |b| from which on a factorisation is given up
+SINGULAR = 1e15  # growth of a random right-hand side that only a numerically singular matrix gives
 STEPS = 8  # of the iteration for extreme singular values: each takes two solves
 BACKENDS = ("auto", "multifrontal", "superlu", "pardiso")
 
@@ -171,8 +172,10 @@ def _check(factor: SparseFactor) -> None:
     """One solve whose backward error tells whether the pivots were good enough."""
     b = starting_vector(factor.shape[0], factor.scale_rows)[:, None].numpy()
     x = factor.backend.solve(b)
-    size = np.abs(factor.matrix).sum(axis=1).max() * np.abs(x).max() + np.abs(b).max()
-    if not np.isfinite(x).all() or np.abs(factor.matrix @ x - b).max() > BACKWARD * size:
+    grown = np.abs(factor.matrix).sum(axis=1).max() * np.abs(x).max()  # at most the condition number times |b|
+    size = np.abs(b).max()
+    missed = np.abs(factor.matrix @ x - b).max()
+    if not np.isfinite(x).all() or missed > BACKWARD * (grown + size) or grown > SINGULAR * size:
         raise _singular(factor.shape)
 
 

@@ -21,7 +21,7 @@ import cnf
 from cnf.applications.shapes.extraction import extract
 from cnf.applications.shapes.refinement import project, refine
 from cnf.applications.shapes.snapping import snap as draw_through
-from cnf.applications.shapes.surface import Surface
+from cnf.applications.shapes.surface import Surface, local_mean
 from cnf.data import Mesh, PointCloud, Prepared, prepare_cloud
 from cnf.errors import CnfError
 from cnf.solution import Solution
@@ -84,8 +84,8 @@ def reconstruct(
 
     `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
-    pseudo-normals. `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`: larger clouds
-    are thinned to this. `report` is told what is being done.
+    pseudo-normals. `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`:
+    larger clouds are thinned to this. `report` is told what is being done.
     """
     tell = report or (lambda _: None)
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements)
@@ -182,8 +182,11 @@ def typical_reach(points: np.ndarray, neighbours: int) -> float:
 
 
 def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset: float) -> Solution:
-    """The field: channel d is the surface's, the others carry the attributes less their means."""
-    columns = np.concatenate([*cloud.attributes.values()], axis=1) if cloud.attributes else np.empty((len(cloud), 0))
+    """The field: channel d is the surface's, the others carry what the attributes have beyond their local means."""
+    columns = np.empty((len(cloud), 0))
+    if cloud.attributes:
+        values = np.concatenate([*cloud.attributes.values()], axis=1)
+        columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
     space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
     where, normals = torch.from_numpy(cloud.points), torch.from_numpy(cloud.normals)
     if mode == "exact":
@@ -198,8 +201,7 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
             space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
         ]
     for k, column in enumerate(columns.T):
-        values = torch.from_numpy(column - column.mean())
-        constraints.append(space.constraint(f"a{k}", at=where, equals=values, name=f"attribute {k}"))
+        constraints.append(space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {k}"))
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
     solvers = {
         "sparse": cnf.solvers.Auto(),
@@ -226,11 +228,12 @@ def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, n
     """The attributes at the vertices, within the range of those given."""
     if not cloud.attributes:
         return {}
-    found, start, result = surface.attributes(mesh.vertices), 0, {}
+    tree, start, result = cKDTree(cloud.points), 0, {}
+    beyond = surface.attributes(mesh.vertices)
     for name, values in cloud.attributes.items():
         stop = start + values.shape[1]
-        mean = values.mean(axis=0)
-        result[name] = np.clip(found[:, start:stop] + mean, values.min(axis=0), values.max(axis=0))
+        found = local_mean(tree, values, mesh.vertices) + beyond[:, start:stop]
+        result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
         start = stop
     return result
 

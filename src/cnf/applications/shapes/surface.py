@@ -82,16 +82,29 @@ def fade(t: np.ndarray) -> np.ndarray:
     return 1 - t**3 * (10 - t * (15 - 6 * t))
 
 
+def nearby(tree: cKDTree, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest points of each place (P, k) and their weights, which sum to one.
+
+    The weight of a point vanishes as it ceases to be among the nearest, so nothing jumps.
+    """
+    distance, index = tree.query(x, k=[*range(1, min(PLANES + 1, tree.n) + 1)])
+    last = distance[:, -1:] * (1 + 1e-9) + 1e-300
+    weights = (1 - distance / last) ** 2 + 1e-12
+    return index, weights / weights.sum(axis=1, keepdims=True)
+
+
+def local_mean(tree: cKDTree, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Values (n, k) at the points of the tree, averaged around each place x: (P, k)."""
+    index, weights = nearby(tree, x)
+    return np.einsum("pj,pjk->pk", weights, values[index])
+
+
 def plane_distance(tree: cKDTree, points: np.ndarray, normals: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Weighted mean of the signed distances to the tangent planes of the nearest points, and of their normals.
 
-    (P, D) -> (P, 1 + D). The weight of a point vanishes as it ceases to be among the nearest, so nothing jumps.
+    (P, D) -> (P, 1 + D).
     """
-    count = min(PLANES + 1, len(points))
-    distance, index = tree.query(x, k=[*range(1, count + 1)])
-    last = distance[:, -1:] * (1 + 1e-9) + 1e-300
-    weights = (1 - distance / last) ** 2 + 1e-12
-    weights /= weights.sum(axis=1, keepdims=True)
+    index, weights = nearby(tree, x)
     heights = np.einsum("pkd,pkd->pk", x[:, None] - points[index], normals[index])
     normal = np.einsum("pk,pkd->pd", weights, normals[index])
     return np.concatenate([np.einsum("pk,pk->p", weights, heights)[:, None], normal], axis=1)
