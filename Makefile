@@ -35,7 +35,7 @@ lint: $(DEV) ## check style, formatting and types
 bench: $(RUN) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
-PEER_NAMES := deepxde tfc siren scipy
+PEER_NAMES := deepxde tfc siren scipy shapes
 bench-peers: $(RUN) $(PEER_NAMES:%=$(PEERS)/%/.installed) ## compare with other packages, each in its own environment
 	$(BIN)/python -m benchmarks.peers $(PEERS_ARGS)
 
@@ -69,6 +69,7 @@ $(PEERS)/deepxde/.installed: PACKAGES := deepxde torch
 $(PEERS)/tfc/.installed: PACKAGES := tfc
 $(PEERS)/siren/.installed: PACKAGES := numpy torch
 $(PEERS)/scipy/.installed: PACKAGES := numpy scipy
+$(PEERS)/shapes/.installed: PACKAGES := numpy scipy open3d pymeshlab
 
 $(PEERS)/%/.installed: constraints.txt
 	@echo "installing $(PACKAGES) in $(PEERS)/$* (a minute)"

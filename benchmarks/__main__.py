@@ -1,11 +1,11 @@
-"""All benchmarks, one after the other: python -m benchmarks (about half an hour; each can be run on its own)."""
+"""All benchmarks, one after the other: python -m benchmarks (about an hour; each can be run on its own)."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-NAMES = ("speed", "memory", "hypernet", "light_path", "advection", "transfer", "conditioning", "pde")
+NAMES = ("speed", "memory", "hypernet", "light_path", "advection", "transfer", "conditioning", "pde", "sparse", "shapes")
 
 
 def main() -> int:

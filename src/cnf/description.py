@@ -51,7 +51,7 @@ SOLVERS: dict[str, type[Solver]] = {
     s.__name__: s
     for s in (
         *(solvers.Auto, solvers.LU, solvers.Cholesky, solvers.MinimumNorm),
-        *(solvers.SparseLU, solvers.SparseCholesky, solvers.Patches),
+        *(solvers.SparseLU, solvers.SparseCholesky, solvers.Patches, solvers.Krylov),
     )
 }
 PLAIN_LAYERS: dict[str, type[nn.Module]] = {

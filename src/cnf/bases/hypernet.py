@@ -11,7 +11,7 @@ which makes functions distinct however many share an anchor: value and gradient 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.chain import highest
+from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes
 from cnf.bases.hypernetwork import (
     MEMORY,
     Hypernetwork,
     check_features,
     check_generated,
+    converted,
     encode_own,
     generated,
     last_linear,
@@ -90,13 +92,19 @@ class GeneratedFunctions:
     network: nn.Module
     parameters: dict[str, Tensor]
     memory: int
+    precision: torch.dtype | None = None  # None: that of the points
+
+    def in_precision(self, precision: torch.dtype) -> GeneratedFunctions:
+        """The same functions with their networks evaluated in another precision; rows keep that of the points."""
+        return replace(self, precision=precision)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
 
         def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
-            bundle = generated(self.network, own, points, indices)
-            return combine({i: v.transpose(0, 1) for i, v in bundle.items() if v is not None}, asked)
+            found = generated(self.network, *converted(own, points, self.precision), indices)
+            bundle = {i: v.transpose(0, 1).to(points.dtype) for i, v in found.items() if v is not None}
+            return combine(bundle, asked)
 
         numbers = len(indices) * width_of(self.network)
         return over_functions(piece, x, self.parameters, requests, numbers, self.memory)
@@ -180,15 +188,27 @@ class GeneratedKernel:
     centres: Tensor
     anchors: Tensor  # (N, D)
     memory: int
+    precision: torch.dtype | None = None  # None: that of the points
+
+    def in_precision(self, precision: torch.dtype) -> GeneratedKernel:
+        """The same functions for a loss: encoders evaluated in another precision, the kernel in that of the points.
+
+        Value and slopes of encoders with one hidden layer take a way of their own, about twice as fast in the same
+        precision, which is differentiable once and not in the points.
+        """
+        return replace(self, precision=precision)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
         first_order = self.kernel.distance and highest(requests) <= 1 and last_linear(self.encoder) is not None
         derive = self._first_order_argument if first_order else self._argument
+        if first_order and len(indices) > 1 and self.precision is not None and self._one_hidden_layer():
+            derive = self._fused_argument
 
         def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
-            argument = derive(points, own, indices)
-            turned = {i: None if v is None else v.T for i, v in argument.items()}  # (P, n)
+            tables, at = converted(own, points, self.precision)
+            argument = derive(at, tables, indices)
+            turned = {i: None if v is None else v.T.to(points.dtype) for i, v in argument.items()}  # (P, n)
             s = turned.pop(indices[0])
             assert s is not None
             return self.kernel.chain(asked, s, turned)
@@ -200,7 +220,7 @@ class GeneratedKernel:
         """s = |phi_j(x) - c_j|^2 (or phi_j(x) . c_j) and its derivatives, each (n, P)."""
         centres = own["centres"][:, None]  # (n, 1, F)
         found = generated(self.encoder, _parameters(own), x, indices)
-        phi: Bundle = {i: None if v is None else self.kernel.scaled(v) for i, v in found.items()}
+        phi: Bundle = {i: None if v is None else self.kernel.scaled(v).to(v.dtype) for i, v in found.items()}
         if not self.kernel.distance:
             return {i: None if v is None else (v * centres).sum(dim=-1) for i, v in phi.items()}
         value = phi[indices[0]]
@@ -215,17 +235,12 @@ class GeneratedKernel:
         products with W in all, where pushing every derivative through it would take one each. Where the hidden layers
         allow it, W^T W (a(x) - a(anchor)) is pulled back through them once for all coordinates.
         """
-        last = last_linear(self.encoder)
-        assert last is not None
-        body, name = last
-        weight = own[f"{name}.weight"]  # (n, F, H)
-        prefix = f"{name.rpartition('.')[0]}."
-        inner = {n.removeprefix(prefix): t for n, t in _parameters(own).items() if not n.startswith(f"{name}.")}
+        body, inner, weight = self._parted(own)
         backwards = reversible(body, inner, x) if len(indices) > 1 else None
         hidden = generated(body, inner, x, indices) if backwards is None else {indices[0]: backwards[0]}  # (n, P, H)
         moved = hidden[indices[0]] - encode_own(body, inner, own["anchors"])[:, None]  # type: ignore[operator]
         features = moved @ weight.mT
-        inverse = self.kernel.scaled(torch.ones_like(weight[0, :, 0])).square()  # (F,), 1 / length^2
+        inverse = self._inverse(weight)
         scaled = features * inverse
         argument: Bundle = {indices[0]: (features * scaled).sum(dim=-1)}
         if len(indices) == 1:
@@ -238,6 +253,38 @@ class GeneratedKernel:
             slope = hidden[index]
             argument[index] = None if slope is None else 2 * (slope * back).sum(dim=-1)
         return argument
+
+    def _fused_argument(self, x: Tensor, own: dict[str, Tensor], indices: Sequence[MultiIndex]) -> Bundle:
+        """The same for an encoder with one hidden layer, function by function; see `hypernet_slopes`."""
+        body, inner, weight = self._parted(own)
+        activation = activation_of(body[1])
+        assert activation is not None
+        centre = encode_own(body, inner, own["anchors"])  # (n, H)
+        first = next(iter(body._modules))
+        hidden, bias = inner[f"{first}.weight"], inner[f"{first}.bias"]
+        s, slopes = distances_and_slopes(x, hidden, bias, centre, weight, self._inverse(weight), activation)
+        return {index: slopes[..., index.index(1)] if sum(index) else s for index in indices}
+
+    def _one_hidden_layer(self) -> bool:
+        """True if the encoder is linear, activation, linear, and nothing else happens in it."""
+        last = last_linear(self.encoder)
+        if last is None or len(last[0]) != 2 or any(m._forward_hooks or m._forward_pre_hooks for m in last[0]):
+            return False
+        first, activation = last[0]
+        return type(first) is nn.Linear and first.bias is not None and activation_of(activation) is not None
+
+    def _parted(self, own: dict[str, Tensor]) -> tuple[nn.Sequential, dict[str, Tensor], Tensor]:
+        """All layers but the last, their parameters, and the weight of the last, (n, F, H)."""
+        last = last_linear(self.encoder)
+        assert last is not None
+        body, name = last
+        prefix = f"{name.rpartition('.')[0]}."
+        inner = {n.removeprefix(prefix): t for n, t in _parameters(own).items() if not n.startswith(f"{name}.")}
+        return body, inner, own[f"{name}.weight"]
+
+    def _inverse(self, weight: Tensor) -> Tensor:
+        """One over the squared length of every feature, (F,)."""
+        return self.kernel.scaled(torch.ones_like(weight[0, :, 0])).square().to(weight.dtype)
 
 
 def _parameters(own: dict[str, Tensor]) -> dict[str, Tensor]:

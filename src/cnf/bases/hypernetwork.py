@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -94,10 +95,21 @@ def _dense(value: Tensor | None, bundle: Bundle, count: int) -> Tensor:
 def generated(network: nn.Module, parameters: dict[str, Tensor], x: Tensor, indices: Sequence[MultiIndex]) -> Bundle:
     """Bundles of all generated networks at shared points: index -> (N, P, F)."""
     carrier = _Carrier(network, indices)
-    buffers = {f"network.{name}": b for name, b in network.named_buffers()}
+    buffers = {f"network.{name}": _like(b, x) for name, b in network.named_buffers()}
     named = {f"network.{name}": p for name, p in parameters.items()}
     outputs = vmap(lambda own: functional_call(carrier, {**own, **buffers}, (x,)), in_dims=(0,))(named)
     return dict(zip(indices, outputs, strict=True))
+
+
+def _like(buffer: Tensor, x: Tensor) -> Tensor:
+    return buffer.to(x.dtype) if buffer.is_floating_point() else buffer
+
+
+def converted(tables: dict[str, Tensor], x: Tensor, precision: torch.dtype | None) -> tuple[dict[str, Tensor], Tensor]:
+    """Tables and points in a precision, differentiably; None: as they are."""
+    if precision is None:
+        return tables, x
+    return {name: table.to(precision) for name, table in tables.items()}, x.to(precision)
 
 
 Piece = Callable[[Tensor, dict[str, Tensor], Sequence[Request]], Tensor]
@@ -169,7 +181,7 @@ def check_features(network: nn.Module, points: Tensor, basis: str, what: str) ->
 
 def encode_own(network: nn.Module, parameters: dict[str, Tensor], points: Tensor) -> Tensor:
     """Every generated network at its own point: (N, D) -> (N, F)."""
-    buffers = dict(network.named_buffers())
+    buffers = {name: _like(b, points) for name, b in network.named_buffers()}
     return vmap(lambda own, x: functional_call(network, {**own, **buffers}, (x[None],))[0])(parameters, points)
 
 
@@ -209,14 +221,15 @@ def reversible(network: nn.Module, parameters: dict[str, Tensor], x: Tensor) -> 
     return (value, pull) if factors else None
 
 
-def last_linear(network: nn.Module) -> tuple[nn.Module, str] | None:
+def last_linear(network: nn.Module) -> tuple[nn.Sequential, str] | None:
     """The network without its last layer, and that layer's name, if the network is a sequence ending in nn.Linear."""
-    layers, prefix = network, ""
+    layers: Any = network
+    prefix = ""
     if type(network) in (MLP, SIREN):
-        layers, prefix = network.layers, "layers."  # type: ignore[assignment]
+        layers, prefix = network.layers, "layers."
     if type(layers) is not nn.Sequential or len(layers) < 2 or type(layers[-1]) is not nn.Linear:
         return None
     hooked = any(m._forward_hooks or m._forward_pre_hooks for m in (network, layers, layers[-1]))
     if hooked or any(layer is layers[-1] for layer in layers[:-1].modules()):
         return None  # the last layer is not all that happens after the others, or is used among them too
-    return layers[:-1], f"{prefix}{len(layers) - 1}"
+    return cast(nn.Sequential, layers[:-1]), f"{prefix}{list(layers._modules)[-1]}"

@@ -7,7 +7,6 @@ blended patches, or the paper's small system per query.
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -252,6 +251,10 @@ class _Clock:
 
 
 def peak_memory() -> float:
-    """Largest memory of this process so far, in GB."""
+    """Largest memory of this process so far, in GB; NaN where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / 1e9 if sys.platform == "darwin" else used / 1e6
