@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,10 +49,15 @@ class Took:
         return Took(self.wall + other.wall, self.work + other.work)
 
 
-def timed(run: Callable[[], object]) -> tuple[object, Took]:
+def timed(run: Callable[[], Any]) -> tuple[Any, Took]:
     wall, work = time.perf_counter(), time.process_time()
     found = run()
     return found, Took(time.perf_counter() - wall, time.process_time() - work)
+
+
+def best(run: Callable[[], Any], rounds: int = 3) -> tuple[Any, Took]:
+    """What took least work of a few runs."""
+    return min((timed(run) for _ in range(rounds)), key=lambda found: found[1].work)
 
 
 def torus(count: int) -> tuple[Tensor, Tensor]:
@@ -101,7 +107,7 @@ def assembled(basis: Basis, constraints: list[cnf.Constraint]) -> Assembled:
     field = cnf.ConstrainedField(basis, constraints, solver=SparseCholesky())
     parts = (basis, field.constraints, field.layout)
     known, structure = timed(lambda: find_structure(basis.snapshot(), *parts, field.solver, None))
-    found, assembly = timed(lambda: assemble(basis.snapshot(), *parts, known))
+    found, assembly = best(lambda: assemble(basis.snapshot(), *parts, known))
     targets = torch.cat([c.values.T.reshape(-1) for c in field.constraints])[:, None]
     return Assembled(field, found[0], targets, structure, assembly)
 
@@ -129,7 +135,7 @@ def measure(title: str, problem: Assembled, against_scipy: bool) -> None:
     default = None
     if against_scipy:
         columns = matrix.plain.tocsc()
-        _, default = timed(lambda: splu(columns))
+        _, default = timed(lambda: splu(columns))  # once is enough: it takes longest
         print(f"  SciPy's splu as it comes       {default}")
     for label, plan in (
         ("order, once", lambda: matrix.pattern.plan),
@@ -145,17 +151,17 @@ def measure(title: str, problem: Assembled, against_scipy: bool) -> None:
 
 
 def _measure_solver(name: str, solver: Solver, definite: bool, problem: Assembled, default: Took | None) -> None:
-    """Factor, solve and adjoint of one solver, all on the scaled matrix with its residual check."""
+    """Factor, solve and adjoint of one solver, the best of a few runs each."""
     matrix, targets = problem.matrix, problem.targets
     values = matrix.values.detach().requires_grad_()
     given = SparseMatrix(matrix.pattern, values)
-    tries = [timed(lambda: solver.factor(given.detach(), definite)) for _ in range(1 if "Krylov" in name else 2)]
-    factor, factored = min(tries, key=lambda t: t[1].work)
-    weights, solved = timed(lambda: solve(given, targets, factor))
-    residual = float((matrix.detach() @ weights - targets).norm() / targets.norm())  # type: ignore[operator]
-    _, adjoint = timed(lambda: weights.sum().backward())  # type: ignore[attr-defined]
+    factor, factored = best(lambda: solver.factor(given.detach(), definite))
+    weights, solved = best(lambda: solve(given, targets, factor))
+    residual = float((matrix @ weights.detach() - targets).norm() / targets.norm())
+    loss = weights.sum()
+    _, adjoint = best(lambda: torch.autograd.grad(loss, values, retain_graph=True))
     forward = problem.assembly + factored + solved
-    print(f"  {name}: {factor.name}")  # type: ignore[attr-defined]
+    print(f"  {name}: {factor.name}")
     faster = ""
     if default is not None:
         faster = f", {default.work / factored.work:.1f} x SciPy's" + (" (asked: 5)" if "Krylov" not in name else "")
@@ -173,7 +179,7 @@ def measure_step(basis: Basis, constraints: list[cnf.Constraint], solver: Solver
     x = torus(1000)[0] * 1.01
     field.solve()  # the structure and the order are there from now on
     loss, forward = timed(lambda: field.solve()(x).square().mean())
-    _, backward = timed(lambda: loss.backward())  # type: ignore[attr-defined]
+    _, backward = timed(lambda: loss.backward())
     print(f"  training step with {type(solver).__name__}: forward {forward}, backward {backward}")
 
 

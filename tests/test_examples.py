@@ -20,7 +20,12 @@ EXPECTED = {
     "03_correct_a_network": lambda miss: miss < 1e-12,
     "04_values_and_gradients": lambda error: error < 1e-4,
     "05_unknown_coefficient": lambda nu: abs(nu - 0.05) < 1e-6,
+    "06_surface_through_points": lambda mesh: (
+        mesh["watertight"] and mesh["euler"] == 0 and mesh["normals"] <= 1e-9 and mesh["missed"] == 0
+    ),
+    "07_large_sparse_field": lambda found: found["residual"] < 1e-12 and found["error"] < 1e-3,
 }
+SLOW = {"07_large_sparse_field"}
 
 
 def test_every_example_has_its_number() -> None:
@@ -28,7 +33,9 @@ def test_every_example_has_its_number() -> None:
 
 
 @pytest.mark.filterwarnings("error", "ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW else (), id=path.stem) for path in EXAMPLES]
+)
 def test_example(path: Path) -> None:
     specification = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
     assert specification is not None

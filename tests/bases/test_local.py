@@ -112,11 +112,37 @@ def test_pairs_are_entries_of_rows(name: str):
         pairs = evaluator.paired(x, p, q, requests, g)
         assert pairs.shape == (p.shape[0], len(requests), len(centres.channels))
         for r in range(pairs.shape[2]):
-            found.index_put_((p, torch.tensor(0).expand_as(p), centres.columns[r, q]), pairs[:, 0, r], accumulate=True)
-            for k in range(1, len(requests)):
+            for k in range(len(requests)):
                 column = torch.tensor(k).expand_as(p)
                 found.index_put_((p, column, centres.columns[r, q]), pairs[:, k, r], accumulate=True)
     assert (found - expected).abs().max() <= 1e-12 * expected.abs().max()
+
+
+@every_basis
+def test_pairs_of_any_shape(name: str):
+    """Indices (B, M, 1) and (B, 1, M') mean all their pairs, in order; answer: the same pairs listed one by one."""
+    basis = BASES[name]()
+    evaluator, x = basis.snapshot(), points()
+    requests = asked_of(basis, x)
+    for g, centres in enumerate(evaluator.centres):
+        p = torch.randint(x.shape[0], (3, 4, 1))
+        q = torch.randint(centres.points.shape[0], (3, 1, 2))
+        found = evaluator.paired(x, p, q, requests, g)
+        expected = evaluator.paired(x, p.expand(3, 4, 2).reshape(-1), q.expand(3, 4, 2).reshape(-1), requests, g)
+        assert found.shape == expected.shape
+        assert torch.allclose(found, expected, rtol=1e-13, atol=0)
+
+
+@every_basis
+def test_no_pairs(name: str):
+    """Points out of reach of every centre: nothing, in the right shape."""
+    basis = BASES[name]()
+    evaluator, x = basis.snapshot(), points()
+    requests = asked_of(basis, x)
+    none = torch.zeros(0, dtype=torch.int64)
+    for g, centres in enumerate(evaluator.centres):
+        found = evaluator.paired(x, none, none, requests, g)
+        assert found.shape == (0, len(requests), len(centres.channels))
 
 
 @every_basis

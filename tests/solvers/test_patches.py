@@ -46,7 +46,7 @@ def slope_constraint(x: Tensor) -> cnf.Constraint:
 
 
 def solved(constraints: list[cnf.Constraint], solver=None, smoothness: int = 3, **options) -> cnf.ConstrainedField:
-    basis = Hermite(constraints[0].operator.frame and SPACE, constraints, kernels.Wendland(smoothness, RADIUS))
+    basis = Hermite(SPACE, constraints, kernels.Wendland(smoothness, RADIUS))
     return cnf.ConstrainedField(basis, constraints, solver=solver or Patches(size=12), **options)
 
 
@@ -152,7 +152,7 @@ def test_one_patch_is_the_global_solve():
         assert one.cover.count == 1
         assert (one(y) - dense(y)).abs().max() <= 1e-10
         assert (one.apply(r"\Delta u", y) - dense.apply(r"\Delta u", y)).abs().max() <= 1e-8
-    assert float(one(y)[50].abs()) == 0
+    assert one(y)[50].item() == 0
 
 
 def test_linear_in_the_conditions():
@@ -252,8 +252,8 @@ def test_outside_of_all_balls():
     """Far from all points the field of the nearest ball goes on: zero for compact kernels, finite always."""
     solution = hermite_data(60).solve()
     far = torch.tensor([[40.0, -3.0], [-9.0, 9.0]], dtype=torch.float64)
-    assert float(solution(far).abs().max()) == 0
-    assert float(solution.apply(r"\nabla u", far).abs().max()) == 0
+    assert solution(far).abs().max().item() == 0
+    assert solution.apply(r"\nabla u", far).abs().max().item() == 0
     wide = cnf.ConstrainedField(
         Kernel(SPACE, halton(60), kernels.Matern(1.5, 0.3)), [value_constraint(halton(60))], solver=Patches(size=10)
     ).solve()
@@ -308,7 +308,7 @@ def test_weights_sum_to_one():
         sums = torch.zeros(50, dtype=torch.float64).index_add(0, owner, value)
         size = value.abs().max().item()
         assert (sums - float(sum(index) == 0)).abs().max() <= 1e-12 * size
-    assert float(weights[0, 0].min()) >= 0
+    assert weights[0, 0].min().item() >= 0
     some = torch.randn(ball.shape[0], dtype=torch.float64)
     for lower, axis, upper in (((0, 0), 0, (1, 0)), ((0, 1), 0, (1, 1)), ((0, 1), 1, (0, 2)), ((1, 0), 0, (2, 0))):
         (slope,) = torch.autograd.grad((weights[lower] * some).sum(), x, retain_graph=True)
@@ -424,12 +424,12 @@ class TestErrors:
     def test_two_conditions_at_each_point_of_a_kernel(self):
         x = halton(30)
         basis = Kernel(SPACE, x, kernels.Wendland(2, RADIUS))
-        other = SPACE.constraint(r"\partial_x u", at=x[:0] if False else x, equals=0.0, name="slope")
+        other = SPACE.constraint(r"\partial_x u", at=x, equals=0.0, name="slope")
         with pytest.raises(CnfError, match=r"Hermite|functions"):
             cnf.ConstrainedField(basis, [value_constraint(x), other], solver=Patches()).solve()
 
     def test_conditions_of_many_points(self):
-        x = halton(20)
+        x = halton(3)
         flux = SPACE.constraint(r"\int_0^1 u \, dx", at=x, equals=0.0, name="flux")
         basis = Hermite(SPACE, [flux], kernels.Wendland(2, RADIUS))
         with pytest.raises(BasisError, match="integrals"):
@@ -477,7 +477,10 @@ class TestErrors:
 
 
 def test_kernel_on_the_points_of_two_constraints():
-    """A kernel with one function on every point, conditions of two kinds at different points: one condition each."""
+    """A kernel with one function on every point, conditions of two kinds at different points: one condition each.
+
+    In one patch, the field is that of the dense solver.
+    """
     x = halton(60)
     constraints = [
         value_constraint(x[:40]),

@@ -16,7 +16,7 @@ from cnf.bases import Hermite, Hybrid, Kernel
 from cnf.bases.basis import Basis
 from cnf.bases.hermite import HermiteEvaluator
 from cnf.bases.kernel import PlainKernel
-from cnf.errors import BasisError, CnfError, MissingExtraError, NumericalWarning, SingularSystemError, ViolationWarning
+from cnf.errors import BasisError, CnfError, MissingExtraError, NumericalWarning, SingularSystemError
 from cnf.solvers import LU, Auto, Cholesky, Krylov, SparseCholesky, SparseLU, pardiso
 from cnf.systems import form, sparse
 from cnf.systems.assembly import assemble_matrices
@@ -240,7 +240,22 @@ def learnable_channels(solver) -> cnf.ConstrainedField:
     )
 
 
+def learnable_coefficients(solver) -> cnf.ConstrainedField:
+    """A number and a network inside the operator, and functions listed in another order than the conditions."""
+    x = halton(50)
+    network = cnf.encoders.MLP(2, 1, hidden=(4,), seed=3)
+    operator = r"u + k \Delta u + c(x, y) \partial_x u"
+    k = nn.Parameter(torch.tensor(1e-3, dtype=torch.float64))
+    constraints = [
+        SPACE.constraint(operator, at=x[:30], equals=values(x[:30]), name="equation", k=k, c=network.double()),
+        SPACE.constraint("u", at=x[30:], equals=values(x[30:]), name="values"),
+    ]
+    anchors = x[torch.randperm(50, generator=torch.Generator().manual_seed(1))]
+    return cnf.ConstrainedField(Kernel(SPACE, anchors, kernels.Wendland(2, 0.35)), constraints, solver=solver)
+
+
 FIELDS = {
+    "coefficients": learnable_coefficients,
     "kernel": learnable_kernel,
     "hermite": learnable_hermite,
     "flow": learnable_flow,
@@ -275,6 +290,33 @@ def loss_of(field: cnf.ConstrainedField) -> Tensor:
 
 def gradients(field: cnf.ConstrainedField, **options) -> list[Tensor]:
     return list(torch.autograd.grad(loss_of(field), list(field.parameters()), **options))
+
+
+def test_auto_writes_out_what_is_not_square(small_is_large):
+    """Fewer conditions than functions: the weights of minimum norm, as numpy.linalg.lstsq gives them."""
+    x = halton(40)
+    field = cnf.ConstrainedField(Kernel(SPACE, x, kernels.Wendland(2, 0.3)), asked(SPACE, ("u", x[:30])))
+    solution = field.solve()
+    matrix = solution.blocks[0].matrix
+    assert isinstance(matrix, sparse.SparseMatrix)
+    expected = np.linalg.lstsq(matrix.to_dense().detach().numpy(), values(x[:30]).numpy(), rcond=None)[0]
+    assert np.abs(solution.weights[:, 0].detach().numpy() - expected).max() <= 1e-10 * np.abs(expected).max()
+    assert "MinimumNorm" in str(solution.certificate)
+
+
+def test_auto_takes_the_sparse_form_where_it_pays(monkeypatch):
+    """By the number of entries and the share of them that is stored; the answer does not depend on it."""
+    x = halton(60)
+    found = {}
+    for large, share in ((0, 1.0), (60**2 + 1, 1.0), (0, 1e-3)):
+        monkeypatch.setattr(form, "LARGE", large)
+        monkeypatch.setattr(form, "SPARSE", share)
+        field = cnf.ConstrainedField(Kernel(SPACE, x, kernels.Wendland(2, 0.3)), asked(SPACE, ("u", x)))
+        solution = field.solve()
+        found[large, share] = solution.weights.detach()
+        assert isinstance(solution.blocks[0].matrix, sparse.SparseMatrix) == (large == 0 and share == 1.0)
+    first, *others = found.values()
+    assert all((w - first).abs().max() <= 1e-9 * first.abs().max() for w in others)
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -385,7 +427,7 @@ def test_training_keeps_the_structure(name: str, small_is_large, monkeypatch):
         loss = solution.apply(r"\Delta u", halton(25, seed=8)).square().mean()
         loss.backward()
         optimiser.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert made == once
     with torch.no_grad():
@@ -440,13 +482,13 @@ def test_evaluation_by_neighbours(name: str, base: str, monkeypatch):
     for evaluate in (lambda s: s(x), *(lambda s, o=o: s.apply(o, x) for o in operators)):
         found, expected = both_ways(solution, evaluate, monkeypatch)
         assert found.shape == expected.shape
-        assert (found - expected).abs().max() <= 1e-11 * float(expected.abs().max() + solution.weights.abs().max())
+        assert (found - expected).abs().max() <= 1e-11 * (expected.abs().max() + solution.weights.abs().max())
         if base == "none":
             assert float(found[50:52].abs().max()) == 0  # out of reach of every function
     found, expected = both_ways(
         solution, lambda s: torch.cat(list(s.derivatives(x, [(0, 0), (1, 0), (0, 1)]).values()), dim=1), monkeypatch
     )
-    assert (found - expected).abs().max() <= 1e-11 * float(expected.abs().max() + solution.weights.abs().max())
+    assert (found - expected).abs().max() <= 1e-11 * (expected.abs().max() + solution.weights.abs().max())
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -613,14 +655,27 @@ class TestErrors:
         with pytest.raises(SingularSystemError, match=r"support|radius"):
             field.solve()
 
-    def test_auto_falls_back_and_says_so(self, small_is_large):
-        """Wendland C^10 far too wide for its points: Auto answers with SparseLU, says so, and says that it missed."""
+    def test_auto_falls_back_and_says_so(self, small_is_large, monkeypatch):
+        """Where SparseCholesky gives up, SparseLU answers; a warning and a note say so, and the conditions hold."""
+
+        def give_up(*_, **__):
+            raise SingularSystemError("not definite")
+
+        monkeypatch.setattr(SparseCholesky, "factor", give_up)
+        basis, constraints = _values(Hermite)
+        with pytest.warns(NumericalWarning, match="SparseCholesky failed"):
+            certificate = cnf.ConstrainedField(basis, constraints).solve().certificate
+        assert certificate.exact
+        assert any("SparseLU was used instead" in note for note in certificate.notes)
+
+    def test_far_too_wide(self, small_is_large):
+        """Wendland's C^10 function ten times as wide as the domain: singular in double precision, and refused."""
         x = halton(200)
         constraints = asked(SPACE, ("u", x))
-        field = cnf.ConstrainedField(Hermite(SPACE, constraints, kernels.Wendland(5, 10.0)), constraints)
-        with pytest.warns(ViolationWarning), pytest.warns(NumericalWarning, match="SparseCholesky failed"):
-            certificate = field.solve().certificate
-        assert any("SparseLU was used instead" in note for note in certificate.notes)
+        basis = Hermite(SPACE, constraints, kernels.Wendland(5, 10.0))
+        for solver in (SparseCholesky(), SparseLU(), Krylov()):
+            with pytest.raises(SingularSystemError):
+                cnf.ConstrainedField(basis, constraints, solver=solver).solve()
 
 
 def _values(kind) -> tuple[Basis, list[cnf.Constraint]]:

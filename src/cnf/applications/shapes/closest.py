@@ -1,52 +1,19 @@
-"""The place on a mesh that is closest to a point: which face, and where in it.
-
-In come vertices, faces and points; out go for each point the face, barycentric coordinates in it, and the distance.
-Faces are found by their middles, in growing numbers until none left out can be closer.
-"""
+"""The place on a mesh that is closest to a point, as a face and barycentric coordinates in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.spatial import cKDTree
 
+from cnf.applications.shapes.distances import ClosestPoints
 from cnf.data.mesh import Mesh
-
-CHUNK = 1 << 18  # pairs of point and face at a time
-MOST = 128  # faces tried per point; only faces far larger than their neighbours could then be missed
 
 
 def find_closest(
     vertices: np.ndarray, faces: np.ndarray, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Face (P,), barycentric coordinates (P, 3) and distance (P,) of the closest place to each of `points` (P, 3)."""
-    corners = vertices[faces]  # (F, 3, 3)
-    middles = corners.mean(axis=1)
-    radius = float(np.sqrt(_dot(spread := corners - middles[:, None], spread).max()))
-    tree = cKDTree(middles)
-    face = np.zeros(len(points), dtype=np.int64)
-    weights = np.zeros((len(points), 3))
-    distance = np.full(len(points), np.inf)
-    open_points, tried = np.arange(len(points)), min(16, len(faces))
-    while len(open_points):
-        done = []
-        for start in range(0, len(open_points), max(1, CHUNK // tried)):
-            rows = open_points[start : start + max(1, CHUNK // tried)]
-            apart, candidates = tree.query(points[rows], k=tried)
-            apart, candidates = apart.reshape(len(rows), tried), candidates.reshape(len(rows), tried)
-            place = locate(points[rows][:, None], corners[candidates])  # (n, tried, 3)
-            there = np.einsum("nkc,nkcd->nkd", place, corners[candidates])
-            reach = np.sqrt(_dot(away := there - points[rows][:, None], away))
-            best = np.argmin(reach, axis=1)
-            one = np.arange(len(rows))
-            face[rows], weights[rows], distance[rows] = candidates[one, best], place[one, best], reach[one, best]
-            done.append(apart[:, -1] >= distance[rows] + radius)
-        open_points = open_points[~np.concatenate(done)]
-        if tried == min(MOST, len(faces)):
-            break
-        tried = min(2 * tried, MOST, len(faces))
-    return face, weights, distance
+    found = ClosestPoints(Mesh(vertices, faces)).find(points)
+    return found.faces, locate(points, vertices[faces[found.faces]]), found.distances
 
 
 def locate(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
@@ -87,25 +54,3 @@ def _locate_on_sides(points: np.ndarray, corners: np.ndarray, rows: np.ndarray) 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("...d,...d->...", a, b)
-
-
-# The class below is a view of find_closest for measures and scaling.
-@dataclass(frozen=True)
-class Closest:
-    """For every point: the distance, the face and the place on it."""
-
-    distances: np.ndarray
-    faces: np.ndarray
-    points: np.ndarray
-
-
-class ClosestPoints:
-    """The closest places of one mesh, for any number of queries."""
-
-    def __init__(self, mesh: Mesh):
-        self._mesh = mesh
-
-    def find(self, points: np.ndarray) -> Closest:
-        face, weights, distance = find_closest(self._mesh.vertices, self._mesh.faces, points)
-        corners = self._mesh.vertices[self._mesh.faces[face]]
-        return Closest(distance, face, (corners * weights[:, :, None]).sum(axis=1))

@@ -31,7 +31,7 @@ SOLVERS = ("auto", "sparse", "blend", "local")
 NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
 LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
 MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
-REACH = 2.0  # of the support: how far from the points the surface is followed
+REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
 Report = Callable[[str], None]
 
@@ -106,7 +106,9 @@ def reconstruct(
     clock.stop("certificate")
     tell("following the surface")
     low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
-    extraction = extract(surface.values, cloud.points, low, high, resolution, REACH * radius, close, report)
+    extraction = extract(
+        surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
+    )
     clock.stop("extraction")
     mesh, notes = extraction.mesh, [*cloud.notes, *extraction.notes]
     if chosen != "local":  # a field that jumps has no zero set to move to
