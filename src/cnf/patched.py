@@ -160,12 +160,13 @@ def _contribution(
     evaluator: LocalEvaluator, members: Members, copy: int, x: Tensor, indices: Sequence[MultiIndex]
 ) -> Contribution:
     """What every member adds to the derivatives of the field of its ball at a query."""
-    station, numbers = members.station, torch.from_numpy(members.points)
+    station = members.station
+    numbers = station.centres[torch.from_numpy(members.points)]
     weights = members.weights[:, :, copy]
     if isinstance(evaluator, SourceEvaluator):
         strengths = evaluator.strengths(weights, numbers, station.functions, station.group)
         # By coordinate, and ball by ball as they are asked for: gathering is most of the work.
-        queries, places = x.T.contiguous(), station.points[numbers].T.contiguous()
+        queries, places = x.T.contiguous(), station.points[torch.from_numpy(members.points)].T.contiguous()
 
         def of_sources(p: Tensor, m: Tensor) -> Tensor:
             z = queries[:, p] - places[:, m]

@@ -105,6 +105,8 @@ def at_pairs(requests: Sequence[Request], own: Tensor, other: Tensor) -> list[Re
 def gathered(evaluator: Evaluator, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
     """(E, K, 1) for an evaluator without a pairwise form: whole rows of the points in question, then the pairs."""
     p, q = flat_pairs(p, q)
+    if not p.numel():
+        return x.new_zeros(0, len(requests), 1)
     first, last = int(p.min()), int(p.max()) + 1
     rows = evaluator.rows(x[first:last], [r.at(slice(first, last)) for r in requests])  # (P', K, N)
     return rows[p - first, :, q][:, :, None]

@@ -64,9 +64,9 @@ class _ApplySparse(torch.autograd.Function):
             if torch.is_grad_enabled():
                 found = _ApplySparse.apply(values, b, factor, transposed, pattern)
             left, right = (found, back) if transposed else (back, found)
-            grad_values = left.new_zeros(values.shape)
-            for k in range(left.shape[1]):  # column by column: all at once would take k times the memory of A
-                grad_values = grad_values - left[pattern.row_of, k] * right[pattern.column_of, k]
+            for a, b in zip(left.unbind(dim=1), right.unbind(dim=1), strict=True):  # all at once takes more memory
+                part = a.neg().index_select(0, pattern.row_of) * b.index_select(0, pattern.column_of)
+                grad_values = part if grad_values is None else grad_values + part
         return grad_values, back if ctx.needs_input_grad[1] else None, None, None, None
 
 

@@ -52,7 +52,7 @@ def solve_for_queries(
         chosen = table[rows][:, : counts[rows].max()]
         weights = solve_systems(evaluator, block, [chosen], definite)[0][0][..., copy]  # (B, R, M)
         p = torch.from_numpy(np.repeat(rows, chosen.shape[1]))
-        q = torch.from_numpy(np.maximum(chosen, 0).reshape(-1))
+        q = station.centres[torch.from_numpy(np.maximum(chosen, 0).reshape(-1))]
         functions = evaluator.paired(x, p, q, requests, station.group)[:, :, list(station.functions)]  # (E, J, R)
         functions = functions.reshape(rows.shape[0], chosen.shape[1], len(indices), -1)
         answer = torch.einsum("bmjr,brm->bj", functions, weights)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.bases.basis import Basis
@@ -37,7 +38,8 @@ class Station:
     points: Tensor
     requests: tuple[Request, ...]
     group: int
-    functions: tuple[int, ...]  # which of the group's functions
+    centres: Tensor  # (P,) which centre of the group each point is
+    functions: tuple[int, ...]  # which of the functions at a centre
     rows: np.ndarray  # (K, P) row of the block that each condition is
 
 
@@ -71,13 +73,14 @@ def find_stations(
             first_row[i, r] = total
             total += constraints[i].points.shape[0]
         stations: list[Station] = []
+        taken: set[tuple[int, int]] = set()  # (group, centre): no function serves two conditions
         for site in sites:
             asked = [k for k, owner in enumerate(site.owners) if owner in first_row]
             if not asked:
                 continue
             rows = np.array([first_row[site.owners[k]] + np.arange(site.points.shape[0]) for k in asked])
-            group, functions = _functions_at(evaluator, site.points, copy.channels[0], basis, len(asked))
-            stations.append(Station(site.points, tuple(site.requests[k] for k in asked), group, functions, rows))
+            found = _functions_at(evaluator, site.points, copy.channels[0], basis, len(asked), taken)
+            stations.append(Station(site.points, tuple(site.requests[k] for k in asked), *found, rows))
         if sum(s.rows.size for s in stations) != total:
             raise BasisError(f"a condition looks at several points at once; {ADVICE}")
         blocks.append(PatchBlock(block, tuple(stations), side))
@@ -85,17 +88,24 @@ def find_stations(
 
 
 def _functions_at(
-    evaluator: LocalEvaluator, points: Tensor, channel: int, basis: Basis, count: int
-) -> tuple[int, tuple[int, ...]]:
-    """The group of centres at these points and its functions for the channel."""
+    evaluator: LocalEvaluator, points: Tensor, channel: int, basis: Basis, count: int, taken: set[tuple[int, int]]
+) -> tuple[int, Tensor, tuple[int, ...]]:
+    """A group with a free centre at each of these points: its number, the centres, its functions for the channel."""
+    where = points.detach().to(torch.float64).cpu().numpy()
     for g, centres in enumerate(evaluator.centres):
-        if centres.points.shape == points.shape and torch.equal(centres.points.to(points), points):
-            own = tuple(r for r, c in enumerate(centres.channels) if not basis.joint or c == channel)
-            if len(own) == count:
-                return g, own
-    raise BasisError(
-        f"{count} conditions at each of {points.shape[0]} points have no functions to themselves; {ADVICE}"
-    )
+        own = tuple(r for r, c in enumerate(centres.channels) if not basis.joint or c == channel)
+        if len(own) != count:
+            continue
+        theirs = centres.points.detach().to(torch.float64).cpu().numpy()
+        if theirs.shape == where.shape and np.array_equal(theirs, where):
+            nearest, apart = np.arange(len(where)), np.zeros(1)  # as listed, should points repeat
+        else:
+            apart, nearest = cKDTree(theirs).query(where)
+        places = {(g, int(q)) for q in nearest}
+        if not apart.any() and len(places) == len(where) and not places & taken:
+            taken |= places
+            return g, torch.from_numpy(nearest.astype(np.int64)), own
+    raise BasisError(f"{count} conditions at each of {len(where)} points have no functions to themselves; {ADVICE}")
 
 
 def solve_systems(
@@ -168,7 +178,7 @@ def small_matrices(
     (B, K, M, R, M').
     """
     batch, count, width = place.shape[0], place.shape[1], centres.shape[1]
-    pairs = place[:, :, None], centres[:, None]  # (B, M, 1), (B, 1, M')
+    pairs = place[:, :, None], other.centres[centres][:, None]  # (B, M, 1), (B, 1, M')
     values = evaluator.paired(station.points, *pairs, station.requests, other.group)  # (E, K, R)
     values = values[:, :, list(other.functions)] if values.shape[2] != len(other.functions) else values
     return values.reshape(batch, count, width, *values.shape[1:]).permute(0, 3, 1, 4, 2)
