@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("speed", "memory", "hypernet", "light_path", "advection", "transfer", "conditioning", "pde", "sparse", "shapes")
+NAMES = ("speed", "memory", "hypernet", "light_path", "advection", "transfer", "conditioning", "pde", "sparse")
 
 
 def main() -> int:

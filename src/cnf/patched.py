@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import nan
 
 import numpy as np
 import torch
@@ -227,9 +228,10 @@ def solve_in_patches(
         members, ratio, largest = _solve_cover(evaluator, cells, cover, definite)
         solution = replace(solution, cover=cover, members=members)
         count, label = cover.count, "Patches blended"
+        weight_norm = sum(float(m.weights.detach().square().sum()) for block in members for m in block) ** 0.5
     else:
         count = sum(s.points.shape[0] for cell in cells for s in cell.stations)
-        largest, ratio, label = min(solver.neighbours, count), 1.0, "Patches per query"
+        largest, ratio, label, weight_norm = min(solver.neighbours, count), nan, "Patches per query", nan
     factors = PatchFactors(
         shape=(sum(c.rows for c in constraints), basis.size),
         scale_rows=torch.ones(0),
@@ -240,7 +242,7 @@ def solve_in_patches(
         label=label,
     )
     seconds = time.perf_counter() - started
-    certificate = measure(solution, (factors,), tolerance, seconds)
+    certificate = measure(solution, (factors,), tolerance, seconds, weight_norm)
     judge(certificate, on_violation)
     return replace(solution, certificate=certificate)
 

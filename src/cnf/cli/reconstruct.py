@@ -34,6 +34,9 @@ def reconstruct(
     ] = "auto",
     snap: Annotated[bool, typer.Option("--snap", help="Draw the mesh through every point.")] = False,
     refine: Annotated[int, typer.Option(help="Split every face in four, so many times.")] = 0,
+    flatness: Annotated[
+        float, typer.Option(help="Split faces farther than this from the surface, in grid steps; 0: none.")
+    ] = 0.02,
     open_rims: Annotated[bool, typer.Option("--open", help="Leave holes open instead of closing them.")] = False,
     points: Annotated[
         int, typer.Option(min=4, help="Use at most so many points, evenly spread.", show_default=True)
@@ -78,6 +81,7 @@ def reconstruct(
             support=support,
             offset=offset,
             snap=snap,
+            flatness=flatness,
             refinements=refine,
             close=not open_rims,
             most=points,

@@ -33,7 +33,8 @@ def shapes(
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="Ours: cnf, cnf-snapped, cnf-blend, cnf-pseudo, paper; others: scipy-tps, open3d-..., pymeshlab-...; "
+            help="Ours: cnf, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
+            "others: scipy-tps, open3d-..., pymeshlab-...; "
             "default: all.",
         ),
     ] = None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 
 import torch
 from torch import Tensor
@@ -73,13 +74,13 @@ class PatchFactors(Factor):
 
     @cached_property
     def _bound(self) -> float:
-        return 1 / max(self.pivots, 1e-300)
+        return 1 / max(self.pivots, 1e-300) if self.pivots == self.pivots else nan
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         raise CnfError("the condition number of patches is known only as an estimate; solve with Auto() to train on it")
 
     def condition(self) -> float:
-        """From the pivots of the worst small system: an estimate from below."""
+        """From the pivots of the worst small system: an estimate from below; NaN if none was kept."""
         return self._bound
 
 

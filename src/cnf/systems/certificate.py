@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,6 +60,7 @@ class Certificate:
     served: tuple[int, ...]  # right-hand sides solved with each factor
     explain: Callable[[], tuple[Conflict, ...]]
     quadrature: Mapping[str, float] = field(default_factory=dict)  # worst error of the integrals in each constraint
+    hint: str = ""  # what is known to be the reason if the tolerance is missed
 
     @property
     def worst(self) -> float:
@@ -103,6 +105,8 @@ class Certificate:
         """Why the tolerance is missed, or what to be careful about if it is met; empty if there is nothing to say."""
         if self.exact:
             return self.caution
+        if self.hint:
+            return self.hint
         unresolved = [n for n, off in self.quadrature.items() if off > 0.5 * self.residuals[n].absolute]
         if any(self.residuals[n].relative > self.tolerance for n in unresolved):
             return (
@@ -126,7 +130,7 @@ class Certificate:
     @property
     def caution(self) -> str:
         """A warning sign in an exact solution: weights far larger than the data, which cancel only at the points."""
-        if self.weight_norm <= LARGE_WEIGHTS * max(self.data_size, 1e-300):
+        if not self.weight_norm > LARGE_WEIGHTS * max(self.data_size, 1e-300):
             return ""
         return (
             f"weights of norm {self.weight_norm:.0e} for data of size {self.data_size:.0e} cancel at the "
@@ -150,7 +154,7 @@ class Certificate:
         shared = f", one matrix for {max(self.served)} channels" if max(self.served, default=1) > 1 else ""
         lines.append(f"  {self.conditions} conditions, {self.functions} functions x {self.channels} channels{shared}")
         lines.append(
-            f"  rank {self.rank}, condition {self.condition:.1e}, |weights| {self.weight_norm:.1e}, "
+            f"  rank {self.rank}, condition {_number(self.condition)}, |weights| {_number(self.weight_norm)}, "
             f"{self.seconds:.3f} s"
         )
         lines += [f"  note: {note}" for note in self.notes]
@@ -158,6 +162,10 @@ class Certificate:
         if advice:
             lines.append(f"  {'caution' if self.exact else 'advice'}: {advice}")
         return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return "not known" if math.isnan(value) else f"{value:.1e}"
 
 
 def _short(name: str, width: int) -> str:

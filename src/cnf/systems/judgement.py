@@ -40,6 +40,7 @@ class Measured(Protocol):
         ...
 
 
+LOWER = "add conditions on the values there, or solve with Auto() instead of Patches"
 NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
 
 
@@ -92,8 +93,10 @@ def certify(
     )
 
 
-def measure(solution: Measured, factors: Sequence[Factor], tolerance: float, seconds: float) -> Certificate:
-    """The certificate of a solution without one matrix: every condition measured on the field itself."""
+def measure(
+    solution: Measured, factors: Sequence[Factor], tolerance: float, seconds: float, weight_norm: float
+) -> Certificate:
+    """The certificate of a solution made of patches: every condition measured on the field itself."""
     constraints = solution.constraints
     natural = natural_sizes(constraints)
     residuals, asked = {}, 0.0
@@ -103,13 +106,16 @@ def measure(solution: Measured, factors: Sequence[Factor], tolerance: float, sec
             values = constraint.renewed().values.abs()
             residuals[constraint.name] = _worst([(off, off / values.clamp_min(size))])
             asked = max(asked, float(values.max()))
+    slopes = [c.name for c in constraints if c.operator.order and not residuals[c.name].relative <= tolerance]
+    hint = f"patches keep a derivative exact only where all lower orders are given at the same points; {LOWER}"
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
         conditions=sum(c.rows for c in constraints),
         functions=solution.basis.size,
         channels=1 if solution.basis.joint else len(solution.basis.space.channels),
-        weight_norm=0.0,
+        hint=f"{', '.join(map(repr, slopes))}: {hint}" if slopes else "",
+        weight_norm=weight_norm,
         data_size=asked,
         seconds=seconds,
         factors=tuple(factors),

@@ -42,6 +42,7 @@ class Made:
 OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
     "cnf": {"normals_mode": "exact", "solver": "sparse"},
     "cnf-snapped": {"normals_mode": "exact", "solver": "sparse", "snap": True},
+    "cnf-refined": {"normals_mode": "exact", "solver": "sparse", "snap": True, "refinements": 1},
     "cnf-blend": {"normals_mode": "exact", "solver": "blend"},
     "cnf-pseudo": {"normals_mode": "pseudo", "solver": "sparse"},
     "paper": {"normals_mode": "pseudo", "solver": "local"},

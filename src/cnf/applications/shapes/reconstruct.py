@@ -73,6 +73,7 @@ def reconstruct(
     support: float | None = None,
     offset: float = 0.01,
     snap: bool = False,
+    flatness: float = 0.02,
     refinements: int = 0,
     close: bool = True,
     most: int | None = MOST,
@@ -83,11 +84,12 @@ def reconstruct(
 
     `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
-    pseudo-normals. `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`:
+    pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are split
+    (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`:
     larger clouds are thinned to this. `report` is told what is being done.
     """
     tell = report or (lambda _: None)
-    _check(resolution, normals_mode, solver, neighbours, support, offset, refinements)
+    _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     clock = _Clock()
     tell("checking the points")
     given = points if isinstance(points, PointCloud) else PointCloud(np.asarray(points), normals)
@@ -122,7 +124,10 @@ def reconstruct(
         if drawn.forced:
             notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
         clock.stop("snapping")
-    for k in range(refinements):  # last: the vertices there stay, points drawn into the mesh among them
+    if flatness and chosen != "local":  # from here on the vertices there stay, points drawn into the mesh among them
+        tell("splitting curved faces")
+        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step, flatness * extraction.step).mesh
+    for k in range(refinements):
         tell(f"splitting faces ({k + 1} of {refinements})")
         mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
     clock.stop("refinement")
@@ -142,14 +147,21 @@ def reconstruct(
         notes=tuple(notes),
         settings={
             **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": resolution},
-            **{"support": radius, "refinements": refinements, "snap": snap, "close": close},
+            **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
     )
 
 
 def _check(
-    resolution: int, mode: str, solver: str, neighbours: int, support: float | None, offset: float, refinements: int
+    resolution: int,
+    mode: str,
+    solver: str,
+    neighbours: int,
+    support: float | None,
+    offset: float,
+    refinements: int,
+    flatness: float,
 ) -> None:
     if mode not in NORMALS:
         raise CnfError(f"normals are taken as 'exact' or 'pseudo' conditions; got {mode!r}")
@@ -171,6 +183,8 @@ def _check(
         raise CnfError(
             f"the offset of pseudo-normals lies between 0 and 1 (the cloud's longest side is 2); got {offset}"
         )
+    if not (np.isfinite(flatness) and 0 <= flatness <= 1):
+        raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
 
