@@ -21,7 +21,7 @@ from torch import Tensor
 from cnf.errors import CnfError, NumericalWarning, SingularSystemError
 from cnf.solvers.schwarz import Schwarz, cut_up
 from cnf.solvers.solver import Factor, Solver
-from cnf.solvers.sparse_direct import _scales
+from cnf.solvers.sparse_direct import equilibrate
 from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.systems.sparse import SparseMatrix
 
@@ -70,7 +70,7 @@ class Krylov(Solver):
                 f"Krylov needs as many basis functions as conditions, but there are {n} and {m}; put one anchor on "
                 "every point with one condition, or use Hermite"
             )
-        rows, columns = _scales(matrix.plain, symmetric)
+        rows, columns = equilibrate(matrix.plain, symmetric)
         scaled = (matrix.plain.data * rows[matrix.pattern.row_of.numpy()]) * columns[matrix.pattern.columns]
         return KrylovFactor(
             shape=(m, n),

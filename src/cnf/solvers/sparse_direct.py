@@ -89,7 +89,7 @@ def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definit
         )
     plain = matrix.plain
     pattern = matrix.pattern
-    rows, columns = _scales(plain, definite)
+    rows, columns = equilibrate(plain, definite)
     scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
     solver = _backend(backend, pattern, scaled, definite)
     factor = SparseFactor(
@@ -107,7 +107,7 @@ def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definit
     return factor
 
 
-def _scales(plain: sparse.csr_matrix, definite: bool) -> tuple[np.ndarray, np.ndarray]:
+def equilibrate(plain: sparse.csr_matrix, definite: bool) -> tuple[np.ndarray, np.ndarray]:
     """Powers of two that bring the diagonal, or rows and then columns, to about one."""
     if definite:
         sizes = np.sqrt(np.maximum(plain.diagonal(), 0))

@@ -84,9 +84,9 @@ def reconstruct(
 
     `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
-    pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are split
-    (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point. `most`:
-    larger clouds are thinned to this. `report` is told what is being done.
+    pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
+    split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
+    `most`: larger clouds are thinned to this. `report` is told what is being done.
     """
     tell = report or (lambda _: None)
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
