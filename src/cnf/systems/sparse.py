@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,6 +151,46 @@ def make_scatter(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], 
     starts = np.searchsorted(keys, np.arange(shape[0] + 1, dtype=np.int64) * shape[1])
     pattern = Pattern(shape, starts.astype(INDEX), (keys % shape[1]).astype(INDEX), sites)
     return Scatter(pattern, None, torch.from_numpy(target))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Entries that repeat one set of pairs (p ascending, q): K rows at every point, R columns at every centre.
+
+    Row k of point p is `rows[k]` + p, column r of centre q is `columns[r][q]`; entries come as (k, r, pair).
+    """
+
+    rows: list[int]
+    columns: list[np.ndarray]
+    p: np.ndarray
+    q: np.ndarray
+
+
+def repeat_pattern(family: Family, shape: tuple[int, int], sites: np.ndarray | None) -> Scatter | None:
+    """As `make_scatter` for all entries of a family, without sorting them; None if their order is not that simple."""
+    pairs, sets = family.p.shape[0], len(family.columns)
+    counts = np.bincount(family.p, minlength=shape[0] // max(1, len(family.rows)))
+    points = counts.shape[0]
+    ends = [(int(c.min()), int(c.max())) for c in family.columns]
+    ordered = all((np.diff(c) > 0).all() for c in family.columns) and all(
+        a[1] < b[0] for a, b in pairwise(ends)
+    )
+    if not ordered or points * len(family.rows) != shape[0] or family.rows != list(range(0, shape[0], points)):
+        return None
+    by_pair = np.lexsort((family.q, family.p))
+    q = family.q[by_pair]
+    starts = np.cumsum(counts) - counts
+    # In a row the columns of set 0 come first, then those of set 1, each with ascending centres.
+    within = np.arange(pairs) - np.repeat(starts, counts)
+    slot = np.repeat(starts * sets, counts) + within  # of set 0 in the rows of one k
+    columns, numbers = np.empty(pairs * sets, dtype=INDEX), np.empty(pairs * sets, dtype=np.int64)
+    for r, own in enumerate(family.columns):
+        place = slot + r * np.repeat(counts, counts)
+        columns[place], numbers[place] = own[q], r * pairs + by_pair
+    row_starts = np.concatenate([[0], np.cumsum(np.tile(counts * sets, len(family.rows)))])
+    gather = np.concatenate([numbers + k * sets * pairs for k in range(len(family.rows))])
+    pattern = Pattern(shape, row_starts.astype(INDEX), np.tile(columns, len(family.rows)), sites)
+    return Scatter(pattern, torch.from_numpy(gather), None)
 
 
 def make_plan(pattern: Pattern) -> Plan:

@@ -19,7 +19,7 @@ from cnf.bases.local import Centres, LocalEvaluator, neighbours
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
 from cnf.systems.layout import BlockLayout, Copy
-from cnf.systems.sparse import Pattern, Scatter, SparseMatrix, make_scatter
+from cnf.systems.sparse import Family, Pattern, Scatter, SparseMatrix, make_scatter, repeat_pattern
 
 PAIRS = 2**18  # pairs evaluated at once
 KEEP = 2**20  # pairs above which a piece is recomputed in the backward pass rather than kept
@@ -161,25 +161,38 @@ def _scatter(
     copy: Copy,
     basis: Basis,
 ) -> Scatter:
-    """Row and column of every entry, in the order in which `assemble_sparse` computes them."""
+    """The way of every entry, in the order in which `assemble_sparse` computes them, into the block's pattern."""
     first_row, total = {}, 0
     for i, r in copy.rows:
         first_row[i, r] = total
         total += constraints[i].points.shape[0]
     renumbered, width = _columns(groups, copy, basis)
+    sites_of = _sites(groups, renumbered, width) if width == basis.size or basis.joint else None
     rows, columns = [], []
+    families: list[Family] = []
     for meeting in meetings:
         site, centres = sites[meeting.site], groups[meeting.group]
         asked, chosen = _members(site, centres, copy, basis)
         p, q = meeting.p.cpu().numpy() // site.nodes, meeting.q.cpu().numpy()
-        for k in asked:
+        met = [(k, r) for k in asked for r in chosen if _meet(site.requests[k], centres, r, basis)]
+        if met and len(met) == len(asked) * len(chosen) and site.nodes == 1:
+            own = [renumbered[centres.columns[r].cpu().numpy()] for r in chosen]
+            families.append(Family([first_row[site.owners[k]] for k in asked], own, p, q))
+        for k, r in met:
             shift = 0 if basis.joint else copy.channels.index(site.requests[k].channel) * basis.size
-            for r in chosen:
-                if _meet(site.requests[k], centres, r, basis):
-                    rows.append(p + first_row[site.owners[k]])
-                    columns.append(renumbered[centres.columns[r].cpu().numpy()[q]] + shift)
-    sites_of = _sites(groups, renumbered, width) if width == basis.size or basis.joint else None
-    return make_scatter(np.concatenate(rows), np.concatenate(columns), (total, width), sites_of)
+            rows.append((p, first_row[site.owners[k]]))
+            columns.append((renumbered[centres.columns[r].cpu().numpy()], q, shift))
+    if (
+        len(families) == 1
+        and len(rows) == len(families[0].rows) * len(families[0].columns)
+        and not any(shift for _, _, shift in columns)
+    ):
+        found = repeat_pattern(families[0], (total, width), sites_of)
+        if found is not None:
+            return found
+    every_row = np.concatenate([p + start for p, start in rows])
+    every_column = np.concatenate([own[q] + shift for own, q, shift in columns])
+    return make_scatter(every_row, every_column, (total, width), sites_of)
 
 
 def _columns(groups: Sequence[Centres], copy: Copy, basis: Basis) -> tuple[np.ndarray, int]:
