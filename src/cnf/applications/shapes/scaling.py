@@ -129,7 +129,7 @@ def run_size(size: int, mode: str, resolution: int, threads: int, seed: int, tim
     """One size in its own process; whatever goes wrong there becomes the note."""
     command = [sys.executable, "-m", MODULE, str(size), "--mode", mode, "--resolution", str(resolution)]
     command += ["--threads", str(threads), "--seed", str(seed)]
-    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), "OMP_WAIT_POLICY": "passive"}
+    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
     nothing = Run(size, mode, resolution, threads)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)

@@ -150,7 +150,7 @@ def run_case(
         np.savez(given, points=points, normals=normals)
         command = [*method.command, method.name, str(given), str(made)]
         command += ["--threads", str(setting.threads), "--resolution", str(setting.resolution)]
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(setting.threads)), "OMP_WAIT_POLICY": "passive"}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(setting.threads))}
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
