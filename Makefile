@@ -55,7 +55,7 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing cnf with its command line and plots (a minute or two)"
-	@$(PIP) install -qq -c constraints.txt -e '.[cli,viz]'
+	@$(PIP) install -qq -c constraints.txt -e '.[cli,viz,geometry]'
 	@touch $@
 
 # dev contains all that the demo needs, so it counts for both.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis, values_request
-from cnf.bases.local import LocalEvaluator, SourceEvaluator
+from cnf.bases.local import LocalEvaluator, SourceEvaluator, reach_of
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, SmoothnessError
 from cnf.operators import jets
@@ -26,7 +26,7 @@ from cnf.systems.certificate import Certificate
 from cnf.systems.cover import Cover, cover_points
 from cnf.systems.judgement import judge, measure
 from cnf.systems.layout import BlockLayout
-from cnf.systems.local_evaluation import derived, sum_segments, weigh
+from cnf.systems.local_evaluation import derived, finite_only, sum_segments, weigh
 from cnf.systems.nearest import solve_for_queries
 from cnf.systems.patch_systems import PatchBlock, Station, find_stations, solve_systems
 
@@ -67,7 +67,9 @@ class PatchedSolution(Solution):
     def _applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         total = self.weights.new_zeros(shape)
         for probe in probes:
-            found = torch.cat([self._queried(piece) for piece in _pieces(probe)])
+            sound = torch.isfinite(probe.points.detach()).all(dim=1)
+            found = torch.cat([self._queried(piece) for piece in _pieces(finite_only(probe, sound))])
+            found = torch.where(sound[:, None], found, torch.nan)
             if probe.nodes > 1:
                 found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
             total = total.index_add(1, torch.tensor(probe.rows), found)
@@ -215,6 +217,7 @@ def solve_in_patches(
     evaluator = basis.snapshot()
     if not isinstance(evaluator, LocalEvaluator):
         raise BasisError("Patches needs a basis whose functions sit at points: Kernel, SkewedRBF, Hybrid or Hermite")
+    reach_of(evaluator)
     targets = assemble_targets(constraints, layout, base_values)
     cells = tuple(find_stations(evaluator, basis, constraints, layout, targets))
     certificate: Certificate = None  # type: ignore[assignment]  # measured below, on the solution itself

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Evaluator
 from cnf.bases.kernels import KernelProfile
+from cnf.errors import BasisError
 from cnf.operators.expansion import Request
 from cnf.operators.jets import MultiIndex
 
@@ -73,6 +74,16 @@ class SourceEvaluator(LocalEvaluator, Protocol):
     def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
         """Weights (E, R) of some functions of the centres q (E,) -> the factor v_b (E,) of every derivative b."""
         ...
+
+
+def reach_of(evaluator: LocalEvaluator) -> Tensor | None:
+    """The support, refused if training has driven it away from numbers."""
+    support = evaluator.support
+    if support is not None and not bool((torch.isfinite(support.detach()) & (support.detach() > 0)).all()):
+        raise BasisError(
+            f"the radius of the kernel is {support.detach().tolist()}; has training diverged? Use smaller steps"
+        )
+    return support
 
 
 def neighbours(x: Tensor, centres: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:

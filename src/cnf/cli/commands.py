@@ -94,10 +94,10 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     example = folder / "poisson.toml"
     write_text(example, read_template("poisson"))
     problems.solve(example, out=folder / "poisson", seed=seed)
-    say("\n4. A surface through 4000 points with exact normals and colours: cnf reconstruct knot.ply\n")
+    say("\n4. A surface through points with exact normals and colours: cnf reconstruct knot.ply --snap\n")
     cloud = folder / "knot.ply"
     write_cloud(sample_knot(4000, seed), cloud)
-    reconstruct(cloud, out=folder / "knot_mesh.ply", resolution=120, up="z", seed=seed)
+    reconstruct(cloud, out=folder / "knot_mesh.ply", resolution=120, snap=True, up="z", seed=seed)
     names = ", ".join(p.name for p in made)
     say(f"\npictures are in {folder}: {names}, knot_mesh.png and poisson/report.html")
 

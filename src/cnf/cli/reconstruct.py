@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.cli.terminal import Seed, open_console, say
-from cnf.errors import CnfError, CnfWarning
+from cnf.errors import CnfError, CnfWarning, SingularSystemError
 
 if TYPE_CHECKING:
     from cnf.data import PointCloud
@@ -19,7 +20,7 @@ STAGES = 8
 
 
 def reconstruct(
-    cloud: Annotated[Path, typer.Argument(help="Points: PLY, OBJ, XYZ, CSV, NPZ; a mesh is sampled.")],
+    cloud: Annotated[Path, typer.Argument(help="Points: PLY, OBJ, XYZ, CSV, NPZ, NPY; a mesh (also STL) is sampled.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The mesh: .ply, .obj, .stl or .npz; default CLOUD_mesh.ply.")
     ] = None,
@@ -41,6 +42,9 @@ def reconstruct(
     points: Annotated[
         int, typer.Option(min=4, help="Use at most so many points, evenly spread.", show_default=True)
     ] = 200_000,
+    merge: Annotated[
+        float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
+    ] = 1e-9,
     sample: Annotated[int, typer.Option(min=4, help="Points to take if the file is a mesh.")] = 10_000,
     flip: Annotated[bool, typer.Option("--flip", help="Turn all normals round.")] = False,
     neighbours: Annotated[int, typer.Option(help="Points inside the support of the kernel.")] = 55,
@@ -51,14 +55,14 @@ def reconstruct(
     turn: Annotated[float, typer.Option(metavar="DEGREES", help="Turn the shape in the picture.")] = 0.0,
     seed: Seed = 0,
 ) -> None:
-    """A watertight mesh through a point cloud, with exact normals.
+    """A mesh through a point cloud, with exact normals; closed unless told otherwise.
 
     Writes the mesh, a shaded picture (.png) and all numbers (.json) beside it. Colours and other values of the points
     come along. Normals that are missing are estimated.
     """
     from cnf.applications.shapes.reconstruct import reconstruct as make_surface
     from cnf.cli.display import part
-    from cnf.data import read_cloud, write_mesh
+    from cnf.data import prepare_cloud, read_cloud, write_mesh
     from cnf.files import check_writable
     from cnf.reports import reconstruction
 
@@ -66,32 +70,44 @@ def reconstruct(
     files = [target, target.with_suffix(".json"), *([target.with_suffix(".png")] if picture else [])]
     for file in files:
         check_writable(file)
+    if not math.isfinite(turn):
+        raise CnfError(f"--turn is an angle in degrees; got {turn:g}")
     if up.lstrip("-") not in ("x", "y", "z"):
         raise CnfError(f"--up is x, y or z, with a minus sign if it points down; got {up!r}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
+        given = read_cloud(cloud, sample, seed)
+        check_names(given, target)
+        prepared = prepare_cloud(turned(given) if flip else given, most=points, seed=seed, merge=merge)
+    for note in dict.fromkeys(prepared.notes):  # now: they may explain what goes wrong later
+        say(f"note: {note}")
     with part(open_console(), "reconstruction", STAGES) as shown, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CnfWarning)
-        shown.step("reading")
-        given = read_cloud(cloud, sample, seed)
-        made = make_surface(
-            turned(given) if flip else given,
-            resolution=resolution,
-            normals_mode=normals,
-            solver=solver,
-            neighbours=neighbours,
-            support=support,
-            offset=offset,
-            snap=snap,
-            flatness=flatness,
-            refinements=refine,
-            close=not open_rims,
-            most=points,
-            seed=seed,
-            report=shown.step,
-        )
+        try:
+            made = make_surface(
+                prepared,
+                resolution=resolution,
+                normals_mode=normals,
+                solver=solver,
+                neighbours=neighbours,
+                support=support,
+                offset=offset,
+                snap=snap,
+                flatness=flatness,
+                refinements=refine,
+                close=not open_rims,
+                report=shown.step,
+            )
+        except SingularSystemError:
+            raise CnfError(
+                f"the conditions of {len(prepared)} points are numerically dependent: points nearly coincide, or the "
+                "support is far larger than their distances. Join close points (--merge 1e-5), or use fewer --neighbours"
+            ) from None
         shown.step("writing")
         write_mesh(made.mesh, target)
         shown.result = f"{len(made.cloud)} points, {len(made.mesh.faces)} faces"
-    for note in dict.fromkeys([*made.notes, *(str(w.message) for w in caught if issubclass(w.category, CnfWarning))]):
+        caution = [str(w.message) for w in caught if issubclass(w.category, CnfWarning)]
+    for note in dict.fromkeys([*made.notes[len(prepared.notes) :], *caution]):
         say(f"note: {note}")
     say(f"\n{reconstruction.summarise(made)}")
     reconstruction.write_summary(made, files[1])
@@ -110,6 +126,13 @@ def check_target(cloud: Path, out: Path | None) -> Path:
     if target.exists() and cloud.exists() and target.samefile(cloud):
         raise CnfError(f"--out {target} is the input itself; give the mesh another name")
     return target
+
+
+def check_names(cloud: PointCloud, target: Path) -> None:
+    """Attributes must have names that the file can hold; said before the work, not after."""
+    for name in cloud.attributes:
+        if target.suffix.lower() == ".ply" and not name.isascii():
+            raise CnfError(f"PLY files name attributes in ASCII; rename {name!r}, or write .npz")
 
 
 def turned(cloud: PointCloud) -> PointCloud:

@@ -63,6 +63,7 @@ def shapes(
     from cnf.applications.shapes import study as studies
 
     names = _words(shapes) or list(studies.PAPER_SHAPES)
+    studies.check_names(names)
     folder_of_meshes = studies.find_folder(data)
     truths = [(name, studies.read_shape(name, folder_of_meshes)) for name in names]
     setting = studies.Setting(points, resolution, seed, threads, samples)

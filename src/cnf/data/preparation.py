@@ -64,8 +64,14 @@ def prepare_cloud(
     neighbours: int = 12,
     seed: int = 0,
     check_flips: bool = True,
+    merge: float = SAME,
 ) -> Prepared:
-    """Check, clean and scale a cloud; `most` thins a larger one evenly (seeded), `neighbours` are those of a normal."""
+    """Check, clean and scale a cloud; `most` thins a larger one evenly (seeded), `neighbours` are those of a normal.
+
+    Points nearer to each other than `merge` (times half the longest side) become one.
+    """
+    if not (np.isfinite(merge) and 0 <= merge < 1):
+        raise ConstraintError(f"the merging distance is a part of half the longest side, 0 to 1; got {merge}")
     cloud = cloud if isinstance(cloud, PointCloud) else PointCloud(cloud)
     notes = list(cloud.notes)
     centre, scale = measure_box(cloud.points)
@@ -80,7 +86,15 @@ def prepare_cloud(
         cloud = cloud.take(rows)
     points = (cloud.points - centre) / scale
     normals, weak = direct(cloud.normals, notes)
-    groups = group_duplicates(points, 2 * SAME)
+    for name, values in cloud.attributes.items():
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            where = int(np.flatnonzero(bad)[0])
+            raise ConstraintError(
+                f"attribute {name!r}: {bad.sum()} of {len(bad)} values are not finite, the first at point {where}; "
+                "fill them in, or leave the attribute out"
+            )
+    groups = group_duplicates(points, 2 * max(merge, SAME))
     attributes = dict(cloud.attributes)
     if groups.max() + 1 < len(points):
         first = np.unique(groups, return_index=True)[1]
@@ -171,10 +185,11 @@ def measure_gaps(points: np.ndarray, seed: int, notes: list[str]) -> tuple[float
         sample = points[np.random.default_rng(seed).choice(len(points), CHECKED // 2, replace=False)]
     nearest = tree.query(sample, k=2)[0][:, 1]
     spacing, closest = float(np.median(nearest)), float(nearest.min())
-    if closest < 1e-4 * spacing:
+    if closest < 1e-2 * spacing:
+        near = int((nearest < 1e-2 * spacing).sum())
         notes.append(
-            f"the closest two points are {closest / spacing:.1e} of the usual distance apart: where their normals "
-            "differ, an exact surface bends sharply between them"
+            f"{near} points are very close to another, the closest {closest / spacing:.1e} of the usual distance: an "
+            "exact surface bends sharply between them, and fewer digits are exact; a larger merging distance joins them"
         )
     return spacing, closest
 

@@ -79,10 +79,11 @@ def name_columns(points: np.ndarray, attributes: dict[str, np.ndarray]) -> list[
 def write_ply(target: Path, points: np.ndarray, attributes: dict[str, np.ndarray], faces: np.ndarray | None) -> None:
     """Binary, little endian; colours as bytes, everything else as double."""
     columns = name_columns(points, attributes)
-    layout = [(name, "u1" if name in PLAIN_COLOURS else "<f8") for name, _ in columns]
+    bytes_ = {name for name, values in columns if name in PLAIN_COLOURS and _is_share(values)}
+    layout = [(name, "u1" if name in bytes_ else "<f8") for name, _ in columns]
     rows = np.empty(len(points), dtype=layout)
     for name, values in columns:
-        rows[name] = np.clip(np.rint(np.nan_to_num(values) * 255), 0, 255) if name in PLAIN_COLOURS else values
+        rows[name] = np.rint(values * 255) if name in bytes_ else values
     lines = ["ply", "format binary_little_endian 1.0", "comment written by cnf", f"element vertex {len(points)}"]
     for name, kind in layout:
         if not name.isascii():
@@ -97,6 +98,11 @@ def write_ply(target: Path, points: np.ndarray, attributes: dict[str, np.ndarray
             triangles = np.empty(len(faces), dtype=[("count", "u1"), ("corners", "<i4", 3)])
             triangles["count"], triangles["corners"] = 3, faces
             triangles.tofile(file)
+
+
+def _is_share(values: np.ndarray) -> bool:
+    """True for what can be a colour: from 0 to 1."""
+    return bool(np.isfinite(values).all() and (values >= 0).all() and (values <= 1).all())
 
 
 def write_obj(target: Path, points: np.ndarray, attributes: dict[str, np.ndarray], faces: np.ndarray | None) -> None:

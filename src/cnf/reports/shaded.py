@@ -91,7 +91,9 @@ def shade_mesh(
     if colours is not None and np.shape(colours) != mesh.vertices.shape:
         raise ConstraintError(f"expected colours {mesh.vertices.shape}, got {np.shape(colours)}")
     stand = _stand(up)
-    vertices, normals, faces = mesh.vertices @ stand.T, mesh.vertex_normals @ stand.T, mesh.faces
+    own = mesh.attributes.get("normals")
+    normals = own if own is not None and own.shape == mesh.vertices.shape else mesh.vertex_normals
+    vertices, normals, faces = mesh.vertices @ stand.T, normals @ stand.T, mesh.faces
     if mesh.volume < 0 and mesh.is_watertight:  # inside out: seen from outside all the same
         normals, faces = -normals, faces[:, ::-1]
     azimuth, elevation = _find_view(view)

@@ -9,9 +9,9 @@ this is the paper's way, and its field jumps where the set of nearest conditions
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from math import nan
 
 import torch
 from torch import Tensor
@@ -41,10 +41,15 @@ class Patches(Solver):
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise CnfError(f"the mode of Patches is 'blend' or 'local'; got {self.mode!r}")
-        if self.size < 1 or self.neighbours < 1:
+        whole = all(isinstance(n, int) and n >= 1 for n in (self.size, self.neighbours))
+        if not whole:
             raise CnfError("a patch needs at least one point: size and neighbours are positive whole numbers")
-        if not self.overlap > 1:
-            raise CnfError(f"patches must overlap: overlap is a number above 1, such as 1.5; got {self.overlap!r}")
+        if not math.isfinite(self.outside):
+            raise CnfError(f"the value outside is a finite number; got {self.outside!r}")
+        if not 1 < self.overlap <= 10:
+            raise CnfError(
+                f"patches must overlap: overlap is a number above 1 (up to 10), such as 1.5; got {self.overlap!r}"
+            )
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         raise CnfError("Patches solves fields, not single matrices; give it to ConstrainedField as solver=")
@@ -74,7 +79,7 @@ class PatchFactors(Factor):
 
     @cached_property
     def _bound(self) -> float:
-        return 1 / max(self.pivots, 1e-300) if self.pivots == self.pivots else nan
+        return 1 / max(self.pivots, 1e-300) if self.pivots == self.pivots else math.nan
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         raise CnfError("the condition number of patches is known only as an estimate; solve with Auto() to train on it")

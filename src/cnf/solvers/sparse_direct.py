@@ -50,6 +50,9 @@ class SparseLU(Solver):
 
     sparse = True
 
+    def __post_init__(self) -> None:
+        check_backend(self.backend)
+
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         return _factored(matrix, self.backend, self.refine, definite=False)
 
@@ -62,6 +65,9 @@ class SparseCholesky(Solver):
     refine: bool = True
 
     sparse = True
+
+    def __post_init__(self) -> None:
+        check_backend(self.backend)
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         if not symmetric and isinstance(matrix, SparseMatrix):
@@ -122,9 +128,12 @@ def _norms(matrix: sparse.csr_matrix, axis: int) -> np.ndarray:
     return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=axis)).reshape(-1))
 
 
+def check_backend(name: str) -> None:
+    if name not in BACKENDS:
+        raise CnfError(f"the backend of a sparse solver is one of {', '.join(BACKENDS)}; got {name!r}")
+
+
 def _backend(wanted: str, pattern: Pattern, scaled: np.ndarray, definite: bool) -> Backend:
-    if wanted not in BACKENDS:
-        raise CnfError(f"the backend of a sparse solver is one of {', '.join(BACKENDS)}; got {wanted!r}")
     if wanted == "pardiso" or (wanted == "auto" and pardiso.is_installed()):
         return pardiso.Pardiso(pattern, scaled, definite)
     if wanted == "multifrontal" and not definite:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, Evaluator
-from cnf.bases.local import LocalEvaluator
+from cnf.bases.local import LocalEvaluator, reach_of
 from cnf.constraints import Constraint
 from cnf.errors import BasisError
 from cnf.systems.assembly import assemble_matrices
@@ -45,7 +45,7 @@ def find_structure(
     """The sparse structure, the one known if it still serves; None: the system is dense."""
     if solver.sparse is False:
         return None
-    support = evaluator.support if isinstance(evaluator, LocalEvaluator) else None
+    support = reach_of(evaluator) if isinstance(evaluator, LocalEvaluator) else None
     if support is None:
         if solver.sparse:
             raise BasisError(

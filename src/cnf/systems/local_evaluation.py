@@ -33,13 +33,24 @@ def sum_over_neighbours(
     trees = [cKDTree(_scaled(g.points, scale)) for g in evaluator.centres]
     total = weights.new_zeros(shape)
     for probe in probes:
+        sound = torch.isfinite(probe.points.detach()).all(dim=1)
+        probe = finite_only(probe, sound)
         way = _of_sources if isinstance(evaluator, SourceEvaluator) else _of_functions
         parts = [way(evaluator, weights, probe, g, tree, scale) for g, tree in enumerate(trees)]  # type: ignore[arg-type]
         found = sum(parts[1:], parts[0])
+        found = torch.where(sound[:, None], found, torch.nan)  # as a dense evaluation has it
         if probe.nodes > 1:
             found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
         total = total.index_add(1, torch.tensor(probe.rows, device=total.device), found)
     return total
+
+
+def finite_only(probe: Probe, sound: Tensor) -> Probe:
+    """The probe with points that are not finite put to zero: a search for neighbours cannot bear them."""
+    if bool(sound.all()):
+        return probe
+    points = torch.where(sound[:, None], probe.points, torch.zeros_like(probe.points))
+    return Probe(points, probe.nodes, probe.rows, probe.requests)
 
 
 def _scaled(points: Tensor, scale: np.ndarray) -> np.ndarray:

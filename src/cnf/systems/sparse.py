@@ -172,9 +172,7 @@ def repeat_pattern(family: Family, shape: tuple[int, int], sites: np.ndarray | N
     counts = np.bincount(family.p, minlength=shape[0] // max(1, len(family.rows)))
     points = counts.shape[0]
     ends = [(int(c.min()), int(c.max())) for c in family.columns]
-    ordered = all((np.diff(c) > 0).all() for c in family.columns) and all(
-        a[1] < b[0] for a, b in pairwise(ends)
-    )
+    ordered = all((np.diff(c) > 0).all() for c in family.columns) and all(a[1] < b[0] for a, b in pairwise(ends))
     if not ordered or points * len(family.rows) != shape[0] or family.rows != list(range(0, shape[0], points)):
         return None
     by_pair = np.lexsort((family.q, family.p))

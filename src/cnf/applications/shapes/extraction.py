@@ -58,8 +58,9 @@ def extract(
     band = follow(values, seeds, grid, reach, report)
     if not len(band.cells):
         raise ConstraintError(
-            f"the field keeps its sign around all {len(seeds)} seeds at a grid step of {grid.step:.3g}; "
-            "check that the seeds lie on its zero set, or raise the resolution"
+            f"no surface is seen around the {len(seeds)} points at a grid step of {grid.step:.3g}: the shape is "
+            "thinner than the step, or small beside a far outlier. Raise the resolution, or remove points that lie far "
+            "from the rest"
         )
     nodes, faces = triangulate_cells(band.cells, band.values, grid.shape)
     vertices = grid.place(nodes)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.data import PointCloud
+from cnf.data import PointCloud, thin
 
+CANDIDATES = 8  # random points drawn for every one that is kept
 TUBE = 0.45  # radius of the knot's tube; its axis lies about 1 to 3 from the middle
 
 
 def sample_knot(count: int = 4000, seed: int = 0) -> PointCloud:
-    """A tube around a trefoil knot: points spread evenly over its surface, outward normals, colours along it.
+    """A tube around a trefoil knot: at most so many points, evenly spread, outward normals, colours along it.
 
     For a tube around the curve c(t) with unit vectors u, v across it, the normal at c + TUBE (cos a u + sin a v) is
     cos a u + sin a v; the area element is |c'| TUBE (1 - TUBE cos(a - a') / r), r the radius of curvature.
     """
     random = np.random.default_rng(seed)
     kept: list[np.ndarray] = []
-    missing = count
+    missing = CANDIDATES * count
     while missing > 0:
         t, angle, chance = random.random((3, 2 * missing + 64)) * np.array([[2 * np.pi], [2 * np.pi], [1.0]])
         share = area_element(t, angle) / LARGEST_AREA
@@ -29,7 +30,8 @@ def sample_knot(count: int = 4000, seed: int = 0) -> PointCloud:
     normals = np.cos(angle)[:, None] * across + np.sin(angle)[:, None] * beyond
     phase = t[:, None] + np.array([0.0, 2.0, 4.0]) * np.pi / 3
     colours = 0.55 + 0.4 * np.cos(phase)
-    return PointCloud(centre + TUBE * normals, normals, {"colours": colours})
+    chosen = thin(centre + TUBE * normals, count, seed)  # random points leave gaps, in which the surface is a guess
+    return PointCloud(centre + TUBE * normals, normals, {"colours": colours}).take(chosen)
 
 
 def knot_curve(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,7 +21,8 @@ from cnf.applications.shapes.extraction import extract
 from cnf.applications.shapes.refinement import project, refine
 from cnf.applications.shapes.snapping import snap as draw_through
 from cnf.applications.shapes.surface import Surface, local_mean
-from cnf.data import Mesh, PointCloud, Prepared, prepare_cloud
+from cnf.data import Mesh, PointCloud, Prepared, estimate_normals, prepare_cloud
+from cnf.data.mesh import unit_rows
 from cnf.errors import CnfError
 from cnf.solution import Solution
 from cnf.systems.certificate import Certificate
@@ -30,6 +31,7 @@ NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
 NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
 LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
+UNEVEN, CROOKED = 4.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
@@ -63,7 +65,7 @@ class Reconstruction:
 
 
 def reconstruct(
-    points: PointCloud | np.ndarray,
+    points: PointCloud | Prepared | np.ndarray,
     normals: np.ndarray | None = None,
     *,
     resolution: int = 160,
@@ -80,7 +82,7 @@ def reconstruct(
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
-    """A mesh through oriented points (P, 3); normals are estimated if missing.
+    """A mesh through oriented points (P, 3), also as a cloud, prepared or not; normals are estimated if missing.
 
     `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
@@ -92,13 +94,13 @@ def reconstruct(
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     clock = _Clock()
     tell("checking the points")
-    given = points if isinstance(points, PointCloud) else PointCloud(np.asarray(points), normals)
-    cloud = prepare_cloud(given, most=most, seed=seed)
+    cloud = points if isinstance(points, Prepared) else _prepared(points, normals, most, seed)
     if cloud.dimension != 3:
         raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
     clock.stop("preparation")
     chosen = solver if solver != "auto" else "sparse" if len(cloud) <= LARGEST_SPARSE else "blend"
     radius = support if support is not None else typical_reach(cloud.points, neighbours)
+    doubts = examine(cloud, neighbours)
     tell(f"solving for {len(cloud)} points with {normals_mode} normals ({chosen})")
     solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
     surface = Surface(solution, cloud.points, cloud.normals, radius)
@@ -112,7 +114,7 @@ def reconstruct(
         surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
     )
     clock.stop("extraction")
-    mesh, notes = extraction.mesh, [*cloud.notes, *extraction.notes]
+    mesh, notes = extraction.mesh, [*cloud.notes, *doubts, *extraction.notes]
     if chosen != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
         mesh = project(mesh, surface.slopes, 0.5 * extraction.step).mesh
@@ -153,6 +155,23 @@ def reconstruct(
     )
 
 
+def _prepared(points: object, normals: np.ndarray | None, most: int | None, seed: int) -> Prepared:
+    if isinstance(points, PointCloud):
+        if normals is not None:
+            raise CnfError(
+                "the cloud carries its own normals; give them there, PointCloud(points, normals), not beside it"
+            )
+        return prepare_cloud(points, most=most, seed=seed)
+    try:
+        array = np.asarray(points)
+        if np.iscomplexobj(array):
+            raise TypeError("they are complex")
+        given = PointCloud(array.astype(np.float64), normals)
+    except (TypeError, ValueError) as error:
+        raise CnfError(f"the points cannot be read as an array (P, 3) of numbers ({error})") from None
+    return prepare_cloud(given, most=most, seed=seed)
+
+
 def _check(
     resolution: int,
     mode: str,
@@ -173,7 +192,7 @@ def _check(
         raise CnfError(
             "a field solved per query jumps, so faces cannot be refined on it; use solver 'sparse' or 'blend'"
         )
-    if not 8 <= resolution <= 2048:
+    if not (isinstance(resolution, int) and 8 <= resolution <= 2048):
         raise CnfError(f"the resolution is a number of grid nodes from 8 to 2048; got {resolution}")
     if not 4 <= neighbours <= 1000:
         raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
@@ -187,6 +206,28 @@ def _check(
         raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
+
+
+def examine(cloud: Prepared, neighbours: int) -> list[str]:
+    """What the user should know of the cloud: uneven spacing, normals that do not fit the points."""
+    notes, chosen = [], np.arange(0, len(cloud), max(1, len(cloud) // 2000))
+    count = min(neighbours, len(cloud) - 1)
+    reach = cKDTree(cloud.points).query(cloud.points[chosen], k=[count + 1])[0][:, 0]
+    low, high = np.quantile(reach, [0.05, 0.95])
+    if high > UNEVEN * low:
+        notes.append(
+            f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
+            "where they are far apart the surface is a guess; a larger support, or more points there, helps"
+        )
+    if len(cloud) > 20 and not cloud.estimated:
+        fitted = estimate_normals(cloud.points, at=chosen)
+        angle = np.degrees(np.arccos(np.clip(np.abs(np.einsum("pd,pd->p", fitted, cloud.normals[chosen])), 0, 1)))
+        if np.median(angle) > CROOKED:
+            notes.append(
+                f"half of the normals are more than {np.median(angle):.0f} degrees off the planes through the points "
+                "around: are they normals of these points? Leave them out to have them estimated"
+            )
+    return notes
 
 
 def typical_reach(points: np.ndarray, neighbours: int) -> float:
@@ -215,8 +256,15 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
         constraints = [
             space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
         ]
-    for k, column in enumerate(columns.T):
-        constraints.append(space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {k}"))
+    names = [
+        name if values.shape[1] == 1 else f"{name} {k}"
+        for name, values in cloud.attributes.items()
+        for k in range(values.shape[1])
+    ]
+    for k, (name, column) in enumerate(zip(names, columns.T, strict=True)):
+        constraints.append(
+            space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {name}")
+        )
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
     solvers = {
         "sparse": cnf.solvers.Auto(),
@@ -240,9 +288,10 @@ def measure_at_points(surface: Surface) -> tuple[float, float, float]:
 
 
 def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
-    """The attributes at the vertices, within the range of those given."""
+    """Unit normals of the field at the vertices, and the attributes there, within the range of those given."""
+    normals = unit_rows(surface.slopes(mesh.vertices)[:, 1:])
     if not cloud.attributes:
-        return {}
+        return {"normals": normals}
     tree, start, result = cKDTree(cloud.points), 0, {}
     beyond = surface.attributes(mesh.vertices)
     for name, values in cloud.attributes.items():
@@ -250,7 +299,7 @@ def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, n
         found = local_mean(tree, values, mesh.vertices) + beyond[:, start:stop]
         result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
         start = stop
-    return result
+    return {"normals": normals, **result}
 
 
 class _Clock:

@@ -76,12 +76,18 @@ def find_folder(data: Path | None = None) -> Path:
     return folder
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse shapes that are not known."""
+    for name in names:
+        if name not in SHAPES:
+            raise CnfError(f"there is no shape {name!r}; choose from {', '.join(SHAPES)}.{nearest(name, SHAPES)}")
+
+
 def read_shape(name: str, folder: Path) -> Mesh:
     """A shape by name: vertices welded, faces turned outward, the box around it centred, its longest side [-1, 1]."""
     from cnf.data import read_mesh
 
-    if name not in SHAPES:
-        raise CnfError(f"there is no shape {name!r}; choose from {', '.join(SHAPES)}.{nearest(name, SHAPES)}")
+    check_names([name])
     path = folder / SHAPES[name].file
     if not path.is_file():
         raise FileError(f"there is no file {path} for the shape {name!r}; put it there or leave the shape out")
