@@ -101,7 +101,8 @@ def reconstruct(
         except SingularSystemError:
             raise CnfError(
                 f"the conditions of {len(prepared)} points are numerically dependent: points nearly coincide, or the "
-                "support is far larger than their distances. Join close points (--merge 1e-5), or use fewer --neighbours"
+                "support is far larger than their distances. Join close points (--merge 1e-5), or take fewer "
+                "--neighbours"
             ) from None
         shown.step("writing")
         write_mesh(made.mesh, target)

@@ -22,6 +22,7 @@ from cnf.errors import CnfWarning, ConstraintError, NumericalWarning
 SAME = 1e-9  # of the size: points nearer than this are one
 ANGLE = 1.0  # degrees by which the normals of merged points may differ before it is said
 CANCELLED = 0.05  # length of the mean of unit normals below which they say nothing
+CLOSE = 2e-3  # of the usual distance: points this close cost digits
 CHECKED = 200_000  # points on which flips and distances are examined
 
 
@@ -185,8 +186,8 @@ def measure_gaps(points: np.ndarray, seed: int, notes: list[str]) -> tuple[float
         sample = points[np.random.default_rng(seed).choice(len(points), CHECKED // 2, replace=False)]
     nearest = tree.query(sample, k=2)[0][:, 1]
     spacing, closest = float(np.median(nearest)), float(nearest.min())
-    if closest < 1e-2 * spacing:
-        near = int((nearest < 1e-2 * spacing).sum())
+    if closest < CLOSE * spacing:
+        near = int((nearest < CLOSE * spacing).sum())
         notes.append(
             f"{near} points are very close to another, the closest {closest / spacing:.1e} of the usual distance: an "
             "exact surface bends sharply between them, and fewer digits are exact; a larger merging distance joins them"

@@ -207,7 +207,7 @@ def test_progress_is_reported():
         ({"lower": ONE, "upper": -ONE}, "box"),
         ({"values": lambda x: np.full(len(x), np.nan)}, "not finite"),
         ({"values": lambda x: x}, "shape"),
-        ({"values": lambda x: np.ones(len(x))}, "keeps its sign"),
+        ({"values": lambda x: np.ones(len(x))}, "no surface is seen"),
     ],
 )
 def test_refusals(change: dict, words: str):
