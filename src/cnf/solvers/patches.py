@@ -33,8 +33,8 @@ class Patches(Solver):
     """
 
     mode: str = "blend"
-    size: int = 30
-    overlap: float = 1.5
+    size: int = 20
+    overlap: float = 1.3
     neighbours: int = 60
     outside: float = 1e5
 

@@ -142,7 +142,7 @@ def test_thin_slab():
 
     angle = np.linspace(0, 6, 60)
     rim = np.stack([0.5 * np.cos(angle), 0.5 * np.sin(angle), np.full(60, middle + half)], axis=1)
-    with pytest.raises(ConstraintError, match="raise the resolution"):
+    with pytest.raises(ConstraintError, match="Raise the resolution"):
         extract(values, rim, -ONE, ONE, 41, reach=0.5)
     mesh = extract(values, rim, -ONE, ONE, 201, reach=2.0).mesh
     assert mesh.is_watertight

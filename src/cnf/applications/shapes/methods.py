@@ -49,11 +49,11 @@ OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
 }
 
 
-def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: str) -> Made:
+def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: str, **changes: Any) -> Made:
     """One of OURS: a field with exact or pseudo-normal conditions, and its mesh."""
     from cnf.applications.shapes.reconstruct import reconstruct
 
-    result = reconstruct(points, normals, resolution=resolution, most=None, **OURS[method])
+    result = reconstruct(points, normals, resolution=resolution, most=None, **{**OURS[method], **changes})
     how = f"{OURS[method]['normals_mode']} normals, support {result.support:.3g}, {result.certificate.solver}"
     measured = {
         "value_error": result.value_error,
