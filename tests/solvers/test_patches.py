@@ -129,7 +129,7 @@ def test_blended_field_by_hand():
     x = halton(100)
     constraints = [value_constraint(x)]
     basis = Kernel(SPACE, x, kernels.Wendland(2, RADIUS))
-    solution = cnf.ConstrainedField(basis, constraints, solver=Patches(size=10)).solve()
+    solution = cnf.ConstrainedField(basis, constraints, solver=Patches(size=10, overlap=1.5)).solve()
     y, points, g = halton(60, seed=8).numpy(), x.numpy(), field_values(x).numpy()
     cover = solution.cover
     shares = wendland(distances(y, cover.centres) / cover.radii)  # Wendland's C^4 function, as for the weights
