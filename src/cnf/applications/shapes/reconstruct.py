@@ -31,7 +31,7 @@ NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
 NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
 LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
-UNEVEN, CROOKED = 4.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
+UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
@@ -213,7 +213,7 @@ def examine(cloud: Prepared, neighbours: int) -> list[str]:
     notes, chosen = [], np.arange(0, len(cloud), max(1, len(cloud) // 2000))
     count = min(neighbours, len(cloud) - 1)
     reach = cKDTree(cloud.points).query(cloud.points[chosen], k=[count + 1])[0][:, 0]
-    low, high = np.quantile(reach, [0.05, 0.95])
+    low, high = np.median(reach), reach.max()  # a bare side of the shape holds few of the points
     if high > UNEVEN * low:
         notes.append(
             f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
