@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis, values_request
 from cnf.bases.local import LocalEvaluator, SourceEvaluator, reach_of
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, SmoothnessError
+from cnf.errors import BasisError, CnfError, SmoothnessError
 from cnf.operators import jets
 from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
@@ -217,6 +217,8 @@ def solve_in_patches(
     evaluator = basis.snapshot()
     if not isinstance(evaluator, LocalEvaluator):
         raise BasisError("Patches needs a basis whose functions sit at points: Kernel, SkewedRBF, Hybrid or Hermite")
+    if constraints[0].points.device.type != "cpu":
+        raise CnfError("Patches works on the CPU: its search for neighbours does. Use field.cpu(), or solver=Auto()")
     reach_of(evaluator)
     targets = assemble_targets(constraints, layout, base_values)
     cells = tuple(find_stations(evaluator, basis, constraints, layout, targets))

@@ -65,7 +65,8 @@ class _ApplySparse(torch.autograd.Function):
                 found = _ApplySparse.apply(values, b, factor, transposed, pattern)
             left, right = (found, back) if transposed else (back, found)
             for a, b in zip(left.unbind(dim=1), right.unbind(dim=1), strict=True):  # all at once takes more memory
-                part = a.neg().index_select(0, pattern.row_of) * b.index_select(0, pattern.column_of)
+                rows, columns = pattern.row_of.to(a.device), pattern.column_of.to(a.device)
+                part = a.neg().index_select(0, rows) * b.index_select(0, columns)
                 grad_values = part if grad_values is None else grad_values + part
         return grad_values, back if ctx.needs_input_grad[1] else None, None, None, None
 

@@ -42,8 +42,8 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True)
-class SparseLU(Solver):
-    """Square systems of compactly supported bases; `backend`: auto, superlu or pardiso."""
+class SparseDirect(Solver):
+    """Settings of both; abstract."""
 
     backend: str = "auto"
     refine: bool = True
@@ -52,22 +52,19 @@ class SparseLU(Solver):
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
+
+
+@dataclass(frozen=True)
+class SparseLU(SparseDirect):
+    """Square systems of compactly supported bases; `backend`: auto, superlu or pardiso."""
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         return _factored(matrix, self.backend, self.refine, definite=False)
 
 
 @dataclass(frozen=True)
-class SparseCholesky(Solver):
+class SparseCholesky(SparseDirect):
     """Symmetric positive definite systems of compactly supported Hermite bases; `backend` also: multifrontal."""
-
-    backend: str = "auto"
-    refine: bool = True
-
-    sparse = True
-
-    def __post_init__(self) -> None:
-        check_backend(self.backend)
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         if not symmetric and isinstance(matrix, SparseMatrix):
