@@ -689,3 +689,34 @@ def _unchecked_kernel(x: Tensor) -> Kernel:
     basis = Kernel(SPACE, x + torch.arange(x.shape[0])[:, None], kernels.Wendland(2, 0.3))
     basis.anchors = x.clone()
     return basis
+
+
+@pytest.mark.parametrize(
+    "solver", [SparseLU(), cnf.solvers.Krylov(), cnf.solvers.Patches(), cnf.solvers.LU()], ids=repr
+)
+def test_a_query_that_is_not_finite_is_nan_alone(solver):
+    """As in a dense evaluation: its own row is NaN, the others are what they are without it."""
+    space = cnf.Space("x y", "u")
+    x = torch.rand(300, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    field = cnf.ConstrainedField(
+        cnf.bases.Kernel(space, x, cnf.kernels.Wendland(1, 0.3)),
+        space.constraint("u = x", at=x, name="u"),
+        solver=solver,
+    ).eval()
+    query = torch.tensor([[0.5, 0.5], [float("nan"), 0.5], [float("inf"), 0.1], [0.2, 0.7]], dtype=torch.float64)
+    found = field(query)[:, 0]
+    assert torch.isnan(found[1])
+    assert torch.equal(found[[0, 3]], field(query[[0, 3]])[:, 0])
+
+
+@pytest.mark.parametrize("solver", [SparseLU(), cnf.solvers.Patches()], ids=repr)
+def test_a_radius_that_training_lost_is_named(solver):
+    """NaN in the kernel's length is a BasisError that says so, not an error of the neighbour search."""
+    space = cnf.Space("x y", "u")
+    x = torch.rand(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    basis = cnf.bases.Kernel(space, x, cnf.kernels.Wendland(1, 0.3))
+    field = cnf.ConstrainedField(basis, space.constraint("u = x", at=x, name="u"), solver=solver)
+    with torch.no_grad():
+        basis.kernel.log_length.fill_(float("nan"))
+    with pytest.raises(BasisError, match="radius"):
+        field.solve()
