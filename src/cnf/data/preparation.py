@@ -190,7 +190,8 @@ def measure_gaps(points: np.ndarray, seed: int, notes: list[str]) -> tuple[float
         near = int((nearest < CLOSE * spacing).sum())
         notes.append(
             f"{near} points are very close to another, the closest {closest / spacing:.1e} of the usual distance: an "
-            "exact surface bends sharply between them, and fewer digits are exact; a larger merging distance (--merge 1e-5) joins them"
+            "exact surface bends sharply between them, and fewer digits are exact; a larger merging distance (--merge "
+            "1e-5) joins them"
         )
     return spacing, closest
 
