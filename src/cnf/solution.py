@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,19 @@ class Solution:
         """(P, D) -> (P, C)."""
         with held_constant(self.constants):
             return self._evaluated(self._points(x))
+
+    def in_precision(self, precision: torch.dtype) -> Solution:
+        """The same solution with its basis functions evaluated in torch.float32, say; points and values stay as they are.
+
+        About three times as fast for networks, right to about six digits. Conditions and weights are not touched.
+        """
+        change = getattr(self.evaluator, "in_precision", None)
+        if change is None:
+            raise ConstraintError(
+                f"{type(self.basis).__name__} is evaluated in the precision of the field only (Kernel with an encoder, "
+                "ConstraintLayer, Hypernet and HypernetKernel have a choice)"
+            )
+        return replace(self, evaluator=change(precision))
 
     def _evaluated(self, points: Tensor) -> Tensor:
         channels = range(len(self.space.channels))

@@ -63,7 +63,10 @@ class MLP(nn.Module):
 
 
 class SIREN(nn.Module):
-    """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper."""
+    """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper.
+
+    `first_omega` is that of the first layer if it differs: how finely the network sees its coordinates at the start.
+    """
 
     def __init__(
         self,
@@ -72,14 +75,19 @@ class SIREN(nn.Module):
         hidden: int | Sequence[int] = (256, 256),
         omega: float = 30.0,
         seed: int | None = None,
+        first_omega: float | None = None,
     ):
         super().__init__()
-        self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": as_widths(hidden), "omega": float(omega)}
+        first = float(omega if first_omega is None else first_omega)
+        self.arguments = {
+            **{"inputs": inputs, "outputs": outputs, "hidden": as_widths(hidden)},
+            **{"omega": float(omega), "first_omega": first},
+        }
         layers: list[nn.Module] = []
         with _seeded(seed):
             for k, (a, b) in enumerate(_pairs([inputs, *as_widths(hidden)])):
                 bound = 1 / a if k == 0 else math.sqrt(6 / a) / omega
-                layers += [_layer(a, b, bound), Sine(omega)]
+                layers += [_layer(a, b, bound), Sine(omega if k else first)]
             width = [inputs, *as_widths(hidden)][-1]
             layers.append(_layer(width, outputs, math.sqrt(6 / width) / omega))
         self.layers = nn.Sequential(*layers)

@@ -6,12 +6,13 @@ encoder's bundle with the anchors' features,
     s = |phi|^2 + |c|^2 - 2 phi.c,      s_alpha = d^alpha |phi|^2 - 2 phi_alpha.c,
 
 and the part of an operator that is linear in s_alpha collapses into a single product with sum_alpha w_alpha phi_alpha.
+Plain values skip the encoder's last layer (`metric`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,8 @@ from cnf.bases.chain import highest, quadratic_argument, side_by_side, weighted
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
+from cnf.bases.metric import HiddenMetric, split_encoder
+from cnf.bases.precision import Recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -76,7 +79,15 @@ class Kernel(Basis):
         features = self.kernel.scaled(self.encoder(self.anchors))  # (N, F)
         # Distances do not see a common shift; taking it out keeps |phi|^2 small, and with it the rounding of s.
         shift = features.detach().mean(dim=0) if self.kernel.distance else None
-        return EncodedKernel(self.encoder, self.kernel, features, shift, self.anchors)
+        return EncodedKernel(self.encoder, self.kernel, features, shift, self.anchors, self._metric())
+
+    def _metric(self) -> HiddenMetric | None:
+        """The short way to plain values, if the encoder ends in a linear layer that is not narrow."""
+        length = getattr(self.kernel, "length", None)
+        if self.encoder is None or not self.kernel.distance or not isinstance(length, Tensor) or length.dim():
+            return None
+        parts = split_encoder(self.encoder)
+        return None if parts is None else HiddenMetric.of(*parts, length, self.anchors)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -138,6 +149,22 @@ class EncodedKernel:
     features: Tensor
     shift: Tensor | None
     anchors: Tensor
+    metric: HiddenMetric | None = None
+    precision: torch.dtype | None = None  # None: that of the points
+
+    def in_precision(self, precision: torch.dtype) -> EncodedKernel:
+        """The same functions with encoder and distances evaluated in another precision; rows keep that of the points.
+
+        The encoder is then a module without rules of its own, so derivatives of it cost more.
+        """
+        return replace(
+            self,
+            encoder=Recast(self.encoder, precision),
+            features=self.features.to(precision),
+            shift=None if self.shift is None else self.shift.to(precision),
+            metric=None if self.metric is None else self.metric.in_precision(precision),
+            precision=precision,
+        )
 
     @property
     def centres(self) -> Sequence[Centres]:
@@ -169,7 +196,13 @@ class EncodedKernel:
         return self.kernel.chain(requests, s, argument)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        points = x if self.precision is None else x.to(self.precision)
+        return self._rows(points, requests).to(x.dtype)
+
+    def _rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
+        if self.metric is not None and len(indices) == 1:
+            return self.kernel.chain(requests, self.metric.distances(x), {})
         phi: Bundle = {
             index: None if value is None else self.kernel.scaled(value)
             for index, value in encode(self.encoder, x, indices).items()

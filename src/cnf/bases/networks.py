@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +11,13 @@ from torch.func import functional_call, vmap
 
 from cnf.bases.basis import Basis
 from cnf.bases.layers import encode, has_rules, smoothness
+from cnf.bases.precision import Recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
 from cnf.operators.expansion import Request, combine, wanted
+from cnf.operators.forward import derivatives
 
 
 class ConstraintLayer(Basis):
@@ -45,8 +48,23 @@ class ConstraintLayer(Basis):
         filled = {i: zeros if v is None else v.expand(x.shape[0], -1) for i, v in bundle.items()}
         return combine(filled, requests)
 
+    def in_precision(self, precision: torch.dtype) -> RecastLayer:
+        """The same functions with the network evaluated in another precision; rows keep that of the points."""
+        return RecastLayer(Recast(self.network, precision))
+
     def config(self) -> dict:
         return {"space": self.space, "network": self.network}
+
+
+@dataclass(frozen=True)
+class RecastLayer:
+    """The functions of a ConstraintLayer, evaluated by a network in another precision."""
+
+    network: Recast
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        points = x.to(self.network.precision)
+        return combine(derivatives(self.network, points, wanted(requests)), requests).to(x.dtype)
 
 
 class Independent(Basis):

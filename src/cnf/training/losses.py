@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
 
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cnf.constraints.space import Asked
-from cnf.errors import CnfError, TrainingError, nearest
+from cnf.errors import CnfError, ConstraintError, TrainingError, nearest
 from cnf.operators.frame import Frame
 from cnf.operators.operator import Operator, Term
 from cnf.solution import Solution
@@ -107,7 +106,7 @@ class Independence(Loss):
 class PointLoss(Loss):
     """Base of the terms that look at points: a tensor (P, D), or a domain such as `cnf.Box` with `count` to draw.
 
-    `precision`: the networks of a Hypernet or HypernetKernel are evaluated in it here, torch.float32 say, for speed;
+    `precision`: the networks of the basis are evaluated in it here, torch.float32 say, for speed;
     conditions, weights and the gradient that reaches the parameters keep the precision of the field.
     """
 
@@ -142,13 +141,10 @@ class PointLoss(Loss):
         """The same solution, its basis functions evaluated in the precision of this term."""
         if self.precision is None:
             return solution
-        change = getattr(solution.evaluator, "in_precision", None)
-        if change is None:
-            raise TrainingError(
-                f"{self.name}: {type(solution.basis).__name__} is evaluated in the precision of the field only; leave "
-                "precision out (Hypernet and HypernetKernel have a choice)"
-            )
-        return replace(solution, evaluator=change(self.precision))
+        try:
+            return solution.in_precision(self.precision)
+        except ConstraintError as error:
+            raise TrainingError(f"{self.name}: {error}; leave precision out") from None
 
 
 class TotalVariation(PointLoss):

@@ -4,9 +4,10 @@ A `Material` comes in, a file as described in `rgl.py` goes out. The warp of tha
 that is being measured; a known material needs no such help. So `vndf` and `ndf` are constant, the warp does nothing,
 and `rgb` is the reflectance times the cosine of the light on a grid in the elevation of the eye, and in sqrt(theta_h)
 and the azimuth of the half vector. Along theta_h its nodes are those of MERL's table and the points half way between
-them, so that the highlight of a `Table` is kept as it is; along the other two axes the spacing is at most two degrees.
-Highlights grow as one over the cosine of the eye: that factor goes into `sigma`, whose grid is fine. Importance
-sampling stays exact: `luminance` holds the density of the reflected light on the same grid.
+them, so that the highlight of a `Table` is kept as it is; the azimuth has a node every two degrees, the elevation every
+three above the surface and ever more towards it. Highlights grow as one over the cosine of the eye: most of that factor
+goes into `sigma`, whose grid is fine. Importance sampling stays exact: `luminance` holds the density of the reflected
+light on the same grid.
 
 Below the horizon the grid continues f cos with the sign of the cosine: renderers never show those nodes, but they
 interpolate between them and the last ones above it, and so see no step.
@@ -27,7 +28,7 @@ from cnf.data.materials.tensor_file import write_tensor_file
 from cnf.errors import ConstraintError
 
 ELEVATIONS, RESOLUTION = 61, 181
-FINE, SOFTENED = 1024, 0.01  # nodes of sigma, and what keeps it above 0
+FINE, SOFTENED = 1024, 0.1  # nodes of sigma, and what keeps it above 0
 LEAST_COSINES = (1e-3, 0.02, 0.051, 0.1)  # how far an unknown pair is lifted above the horizon, in this order
 DEEPEST = -0.2  # cosine below the horizon beyond which the continuation stays constant
 SPARE = 1e-3  # share of samples that goes everywhere, so that no light is missed between nodes
@@ -43,7 +44,7 @@ def write_rgl(path: object, material: Material, elevations: int = ELEVATIONS, re
         raise ConstraintError(
             f"{elevations} elevations and a resolution of {resolution}; expected 2 to 512 and 2 to 1024"
         )
-    theta = torch.linspace(0, math.pi / 2, elevations, dtype=torch.float64)
+    theta = (1 - torch.linspace(1, 0, elevations, dtype=torch.float64).square()) * (math.pi / 2)  # dense at grazing
     rgb = np.empty((1, elevations, 3, resolution, resolution), np.float32)
     luminance = np.empty((1, elevations, resolution, resolution), np.float32)
     weights = torch.tensor(LUMINANCE, dtype=torch.float64)
