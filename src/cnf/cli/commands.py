@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cnf.cli import problems, shapes_study  # noqa: F401  # the second adds its commands to `study`
+from cnf.cli import material_compare, materials_study, problems, shapes_study  # noqa: F401  # they add their commands
+from cnf.cli.material import material
 from cnf.cli.planar import shape
 from cnf.cli.reconstruct import reconstruct
 from cnf.cli.studies import study
@@ -28,6 +29,7 @@ app.command()(problems.check)
 app.command()(problems.new)
 app.command()(reconstruct)
 app.add_typer(shape, name="shape")
+app.add_typer(material, name="material")
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)

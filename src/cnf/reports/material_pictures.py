@@ -8,6 +8,7 @@ maps of the absolute difference (methods), all on one colour scale.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from cnf.errors import ConstraintError, MissingExtraError
 from cnf.files import write_atomically
-from cnf.reports.plots import INK, draw
+from cnf.reports.plots import GREY, INK, draw
 
 if TYPE_CHECKING:
     from cnf.applications.materials.metrics import ImageErrors
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 Row = tuple[str, Sequence["Panel"]]
 DOTS = 200  # per inch
 CLOSEUP = 0.22  # of the picture's shorter side
-INSET = 0.40  # of the cell
+INSET = 0.37  # of the cell
 OBJECT = 0.46  # close-ups stay within this radius (of the shorter side) around the middle: off the object's outline
-FRAME = "#FFC400"
+FRAME = "white"
 ERROR_COLOURS = "inferno"
 LEAST_SCALE = 0.01  # of the error maps: below it there is nothing to see in a picture of 8 bits
 GAP, LABEL, HEAD, TEXT, BETWEEN, BAR = 0.05, 0.32, 0.30, 0.20, 0.12, 0.85  # inches
@@ -69,14 +70,14 @@ def save_picture(image: Tensor, path: object) -> Path:
 
 def find_highlight(reference: np.ndarray) -> tuple[int, int, int]:
     """Top, left and side of the square where bright structure is densest in a picture (H, W, 3)."""
-    from scipy.ndimage import uniform_filter
+    from scipy.ndimage import gaussian_filter
 
     height, width = reference.shape[:2]
     shorter = min(height, width)
     side = max(1, round(CLOSEUP * shorter))
     bright = reference @ np.array([0.2126, 0.7152, 0.0722])
     slope = np.hypot(*np.gradient(bright)) if shorter > 1 else np.zeros_like(bright)
-    score = uniform_filter(slope * bright**2, side, mode="constant")
+    score = gaussian_filter(slope * bright**2, side / 4, mode="constant")  # a box would not care where in it they lie
     # The outline against the background is steep too, but no highlight: the whole square has to lie on the object.
     row, column = (np.abs(np.arange(n) - (n - 1) / 2) + side / 2 for n in (height, width))
     score[np.hypot(row[:, None], column[None, :]) > OBJECT * shorter] = -1
@@ -94,7 +95,7 @@ def draw_comparison(rows: Sequence[Row], path: object, closeup: bool = True) -> 
     cell = min(2.2, max(1.35, 11.5 / columns))
     pictures = [[check_image(p.image, f"the picture {p.title!r} of {label}") for p in panels] for label, panels in rows]
     differences = [[np.abs(p - row[0]).mean(-1) for p in row[1:]] for row in pictures]
-    scale = _error_scale(differences)
+    scale = error_scale(differences)
     lower = columns > 1 or closeup  # is there anything to show below the pictures?
     row_height = [cell * _shape(row[0]) * (2 if lower else 1) + (TEXT if lower else 0) for row in pictures]
     width = LABEL + columns * (cell + GAP) + (BAR if columns > 1 else 0.05)
@@ -109,13 +110,13 @@ def draw_comparison(rows: Sequence[Row], path: object, closeup: bool = True) -> 
             tall = cell * _shape(pictures[number][0])
             square = find_highlight(pictures[number][0])
             _write_label(figure, label, (LABEL * 0.55 / width, (top - row_height[number] / 2) / height), row_height)
-            best = max((p.errors.psnr for p in panels if p.errors is not None), default=math.nan)
+            found = [p.errors.psnr for p in panels if p.errors is not None and math.isfinite(p.errors.psnr)]
             for column, panel in enumerate(panels):
                 left = LABEL + column * (cell + GAP)
                 axes = _place(figure, left, top - tall, cell, tall)
                 _show_picture(axes, pictures[number][column], square if closeup else None)
                 if number == 0:
-                    axes.set_title(panel.title, fontsize=_fit(panel.title, cell, 10), pad=4)
+                    axes.set_title(panel.title, fontsize=min(_fit(t, cell, 10) for t in titles), pad=4)
                 if not lower:
                     continue
                 below = _place(figure, left, top - 2 * tall - TEXT, cell, tall)
@@ -127,7 +128,7 @@ def draw_comparison(rows: Sequence[Row], path: object, closeup: bool = True) -> 
                 else:
                     below.set_visible(False)
                 middle = (left + cell / 2) / width, (top - tall - TEXT * 0.55) / height
-                _write_errors(figure, panel, middle, cell, best, first=column == 0 and closeup)
+                _write_errors(figure, panel, middle, cell, max(found, default=None))
             top -= row_height[number] + BETWEEN
         if columns > 1:
             _add_bar(figure, scale, (width, height))
@@ -158,7 +159,7 @@ def _check_rows(rows: Sequence[Row]) -> list[str]:
     return titles
 
 
-def _error_scale(differences: Sequence[Sequence[np.ndarray]]) -> float:
+def error_scale(differences: Sequence[Sequence[np.ndarray]]) -> float:
     """A round number that most maps stay below: methods that fail altogether may go beyond the scale."""
     peaks = [float(np.quantile(image, 0.99)) for row in differences for image in row]
     if not peaks:
@@ -178,38 +179,51 @@ def _show_picture(axes: Any, picture: np.ndarray, square: tuple[int, int, int] |
     axes.imshow(picture, interpolation="bicubic")
     if square is None:
         return
-    from matplotlib.patches import Rectangle
-
     top, left, side = square
     height, width = picture.shape[:2]
-    axes.add_patch(Rectangle((left - 0.5, top - 0.5), side, side, fill=False, edgecolor=FRAME, linewidth=0.8))
-    wide, tall = INSET, INSET / _shape(picture)
+    _add_frame(axes, (left - 0.5, top - 0.5), side, axes.transData)
+    wide, tall = INSET * min(1, _shape(picture)), INSET * min(1, 1 / _shape(picture))  # a square on the page
     right, upper = left + side / 2 < width / 2, top + side / 2 > height / 2
-    inset = axes.inset_axes((1 - wide if right else 0, 1 - tall if upper else 0, wide, tall))
+    inset = axes.inset_axes((0.985 - wide if right else 0.015, 0.985 - tall if upper else 0.015, wide, tall))
     _show_crop(inset, picture, square)
 
 
 def _show_crop(axes: Any, picture: np.ndarray, square: tuple[int, int, int]) -> None:
     top, left, side = square
-    axes.imshow(picture[top : top + side, left : left + side], interpolation="bicubic", aspect="auto")
+    axes.imshow(picture[top : top + side, left : left + side], interpolation="bicubic")
     axes.set(xticks=[], yticks=[])
-    axes.spines[:].set(visible=True, color=FRAME, linewidth=1.2)
+    axes.spines[:].set_visible(False)
+    _add_frame(axes, (0, 0), 1, axes.transAxes)
+
+
+def _add_frame(axes: Any, corner: tuple[float, float], side: float, transform: Any) -> None:
+    """A light square with a dark edge: one of them is seen on any material."""
+    from matplotlib.patches import Rectangle
+
+    for colour, width in (("#202020", 2.2), (FRAME, 1.0)):
+        look: Any = {"fill": False, "edgecolor": colour, "linewidth": width, "clip_on": False}
+        axes.add_patch(Rectangle(corner, side, side, transform=transform, joinstyle="miter", **look))
 
 
 def _write_label(figure: Any, label: str, place: tuple[float, float], heights: Sequence[float]) -> None:
-    """The material's name, upright beside its row."""
+    """The material's name, upright beside its row; a long one in two lines."""
     size = _fit(label, min(heights), 9.5)
-    figure.text(*place, label, rotation=90, ha="center", va="center", fontsize=size)
+    if size < 7:
+        label = textwrap.fill(label, max(len(label) // 2 + 4, 8), max_lines=2, placeholder=" ...")
+        size = _fit(max(label.split("\n"), key=len), min(heights), 7)
+    figure.text(*place, label, rotation=90, ha="center", va="center", ma="center", fontsize=size)
 
 
-def _write_errors(figure: Any, panel: Panel, place: tuple[float, float], cell: float, best: float, first: bool) -> None:
-    """PSNR and SSIM between the picture and its error map; the row's best PSNR in bold."""
-    if panel.errors is None:
-        text, weight = ("highlight" if first else ""), "normal"
-    else:
-        text = f"{panel.errors.psnr:.1f} dB   {panel.errors.ssim:.3f}"
-        weight = "bold" if panel.errors.psnr == best else "normal"
-    figure.text(*place, text, ha="center", va="center", fontsize=min(8.5, 6.2 * cell), fontweight=weight, color=INK)
+def _write_errors(figure: Any, panel: Panel, place: tuple[float, float], cell: float, best: float | None) -> None:
+    """PSNR and SSIM between the picture and its error map, the row's best PSNR in bold; below the reference, which."""
+    style = {"ha": "center", "va": "center", "fontsize": min(8.5, 6.2 * cell)}
+    if panel.errors is not None:
+        psnr, ssim = panel.errors.psnr, panel.errors.ssim
+        text = f"{psnr:.1f} dB" if math.isfinite(psnr) else "failed"
+        text += f"   {ssim:.3f}" if math.isfinite(ssim) else ""
+        figure.text(*place, text, fontweight="bold" if psnr == best else "normal", color=INK, **style)
+    elif best is not None:
+        figure.text(*place, "PSNR   SSIM", color=GREY, **style)
 
 
 def _fit(text: str, inches: float, largest: float) -> float:

@@ -81,8 +81,11 @@ def where_order_breaks(results: Sequence[Result], champion: str = CHAMPION) -> l
     lines = [f"{name} has the highest PSNR on {len(contested) - len(breaks)} of {len(contested)} materials", *breaks]
     for group in dict.fromkeys(r.group for r in results):
         lines.append(_ratio_line(group, [r for r in results if r.group == group and r.finished], champion))
-    missing = len({r.key for r in results}) - len(own)
-    return [*lines, f"{name} has no finished result on {missing} materials"] if missing else lines
+    missing = list(dict.fromkeys(r.material for r in results if r.key not in own))
+    if missing:
+        count = "1 material" if len(missing) == 1 else f"{len(missing)} materials"
+        lines.append(f"{name} has no finished result on {count}: {', '.join(missing)}")
+    return lines
 
 
 def _ratio_line(group: str, results: Sequence[Result], champion: str) -> str:
@@ -153,7 +156,7 @@ def draw_study(results: Sequence[Result], path: object, champion: str = CHAMPION
             _paint_materials(panel, own, places, champion, low - margin)
             panel.set_title(group, loc="left", fontsize=9.5, fontweight="bold")
         for panel in panels:
-            panel.set_xlim(low - margin, high + margin)
+            panel.set_xlim(low - 1.6 * margin, high + margin)
             panel.grid(True, axis="x", color="#E2E2E2", linewidth=0.7)
             panel.set_axisbelow(True)
             panel.tick_params(axis="y", length=0)
@@ -172,8 +175,10 @@ def _place(method: str, k: int) -> dict[str, Any]:
 
 def _paint_means(panel: Any, results: Sequence[Result], methods: list[str], places: dict, champion: str) -> None:
     """A line per method, which also is the legend."""
+    materials = len({r.key for r in results})
     for height, method in enumerate(reversed(methods)):
-        values = [r.psnr for r in results if r.method == method and math.isfinite(r.psnr)]
+        own = [r for r in results if r.method == method]
+        values = [r.psnr for r in own if r.finished]
         if not values:
             continue
         mean = math.fsum(values) / len(values)
@@ -181,7 +186,8 @@ def _paint_means(panel: Any, results: Sequence[Result], methods: list[str], plac
         colour = places[method]["color"]
         panel.plot([mean - spread, mean + spread], [height] * 2, color=colour, linewidth=2.5, alpha=0.35)
         panel.plot(mean, height, **{**places[method], "markersize": 8, "markeredgewidth": 0.6})
-        panel.annotate(f"{mean:.1f}", (mean, height), (0, 6.5), textcoords="offset points", ha="center", fontsize=6.5)
+        text = f"{mean:.1f}" if len(values) == materials else f"{mean:.1f} ({len(values)} of {materials} materials)"
+        panel.annotate(text, (mean, height), (0, 6.5), textcoords="offset points", ha="center", fontsize=6.5)
     panel.set_yticks(range(len(methods)), [title_of(m) for m in reversed(methods)], fontsize=8.5)
     for label, method in zip(panel.get_yticklabels(), reversed(methods), strict=True):
         label.set(color=places[method]["color"], fontweight="bold" if method == champion else "normal")
@@ -190,7 +196,7 @@ def _paint_means(panel: Any, results: Sequence[Result], methods: list[str], plac
 
 
 def _paint_materials(panel: Any, own: Sequence[Result], places: dict, champion: str, edge: float) -> None:
-    """A line per material of one group, the first on top; the champion in front of the others."""
+    """A line per material of one group, the first on top; the champion large and behind, so that it hides no other."""
     labels = list({r.key: r.label for r in own}.items())[::-1]
     for height, (key, _) in enumerate(labels):
         here = [r for r in own if r.key == key]
@@ -198,11 +204,11 @@ def _paint_materials(panel: Any, own: Sequence[Result], places: dict, champion: 
         if numbers:
             panel.plot([min(numbers), max(numbers)], [height] * 2, color="#DCDCDC", linewidth=1.6, zorder=1)
         for result in here:
-            look = dict(places[result.method], markersize=6.2, markeredgewidth=0.5, zorder=3)
+            look = dict(places[result.method], markersize=5.8, markeredgewidth=0.5, zorder=3)
             if result.method == champion:
-                look.update(markersize=8, zorder=4, markeredgecolor=INK, markeredgewidth=0.8)
+                look.update(markersize=9, zorder=2, markeredgecolor=INK, markeredgewidth=0.8)
             if not math.isfinite(result.psnr):
-                look.update(marker="x", markeredgecolor=look["color"], markeredgewidth=1.4, clip_on=False)
+                look.update(marker="x", markeredgecolor=look["color"], markeredgewidth=1.4)
             panel.plot(result.psnr if math.isfinite(result.psnr) else edge, height, **look)
     panel.set_yticks(range(len(labels)), [label for _, label in labels], fontsize=8.5, color=INK)
     panel.set_ylim(-0.6, len(labels) - 0.4)

@@ -38,9 +38,9 @@ COLUMNS = (
     Column("SSIM", "ssim", 1, lambda v: f"{v:.3f}", spread=True),
     Column("log error e-2", "log_error", -1, lambda v: f"{100 * v:.2f}"),
     Column("training s", "seconds", -1, lambda v: f"{v:.1f}"),
-    Column("inference s", "inference_seconds", -1, lambda v: f"{v:.3g}"),
+    Column("inference s", "inference_seconds", -1, lambda v: f"{v:.3f}"),
     Column("parameters", "parameters", 0, lambda v: f"{v:.0f}"),
-    Column("worst residual", "residual", 0, lambda v: f"{v:.0e}"),
+    Column("worst residual", "residual", 0, lambda v: f"{v:.0e}" if math.isfinite(v) else "not finite"),
 )
 NOTES = (
     "Mean ± sample standard deviation over materials; the best mean of each column is marked, and shares the mark with "
@@ -94,7 +94,7 @@ def study_blocks(results: Sequence[Result]) -> list[Block]:
     if len(groups) == 1:
         return [_block(groups[0], results)]
     blocks = [_block(group, [r for r in results if r.group == group]) for group in groups]
-    return [_block("All materials", results), *blocks]
+    return [_block("All groups", results), *blocks]
 
 
 def _block(title: str, results: Sequence[Result]) -> Block:
@@ -112,7 +112,11 @@ def _cells(column: Column, done: dict[str, list[Result]], materials: int) -> dic
     means: dict[str, float] = {}
     deviations: dict[str, str] = {}
     for method, own in done.items():
-        values = [float(v) for r in own if (v := getattr(r, column.name)) is not None and math.isfinite(v)]
+        values = [float(v) for r in own if (v := getattr(r, column.name)) is not None]
+        if column.name == "residual":
+            values = [math.inf if math.isnan(v) else v for v in values]  # the worst there is, and not to be hidden
+        else:
+            values = [v for v in values if math.isfinite(v)]
         if not values:
             continue
         means[method] = max(values) if column.name == "residual" else math.fsum(values) / len(values)

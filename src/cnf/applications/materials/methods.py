@@ -20,7 +20,7 @@ SPACE = cnf.Space("hx hy hz dx dy dz", "r g b")
 INPUTS, OUTPUTS = 6, 3
 FREQUENCIES, SCALE = 16, 0.159155  # Fourier features of sin(2 pi B x) with B standard normal: bandwidth 1 / (2 pi)
 OMEGA, FIRST_OMEGA = 15.0, 30.0
-WIDTH = 0.5  # of the Gaussian; a quarter of the distance between encoded points of an untrained SIREN
+WIDTH = 0.25  # of the Gaussian, over the typical distance between encoded conditions of the untrained encoder
 CODES = 100  # of a hypernetwork
 
 Model = cnf.ConstrainedField | nn.Module
@@ -95,7 +95,9 @@ def relu(width: int, seed: int) -> nn.Module:
 
 
 def gaussian_kernel(anchors: torch.Tensor, encoder: nn.Module, seed: int) -> cnf.bases.Basis:
-    return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.Gaussian(WIDTH), encoder)
+    with torch.no_grad():
+        apart = torch.pdist(encoder(anchors)).median() if len(anchors) > 1 else torch.zeros(())
+    return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.Gaussian(WIDTH * (float(apart) or 1.0)), encoder)
 
 
 def dot_kernel(anchors: torch.Tensor, encoder: nn.Module, seed: int) -> cnf.bases.Basis:
