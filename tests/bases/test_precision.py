@@ -163,6 +163,8 @@ def test_a_recast_network():
     found = recast(PLACES)
     assert found.dtype == torch.float32 and network.shared.weight.dtype == torch.float64
     assert difference(found.double(), network(PLACES)) <= 1e-6
-    gradients = [torch.autograd.grad(n(PLACES).double().square().sum(), network.shared.weight) for n in (recast, network)]
+    gradients = [
+        torch.autograd.grad(n(PLACES).double().square().sum(), network.shared.weight) for n in (recast, network)
+    ]
     assert gradients[0][0].dtype == torch.float64
     assert difference(gradients[0][0], gradients[1][0]) <= 1e-5

@@ -196,15 +196,17 @@ class EncodedKernel:
         return self.kernel.chain(requests, s, argument)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        points = x if self.precision is None else x.to(self.precision)
-        return self._rows(points, requests).to(x.dtype)
+        if self.precision is None:
+            return self._rows(x, requests)
+        converted = [replace(r, weights={i: w.to(self.precision) for i, w in r.weights.items()}) for r in requests]
+        return self._rows(x.to(self.precision), converted).to(x.dtype)
 
     def _rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
         if self.metric is not None and len(indices) == 1:
             return self.kernel.chain(requests, self.metric.distances(x), {})
         phi: Bundle = {
-            index: None if value is None else self.kernel.scaled(value)
+            index: None if value is None else self.kernel.scaled(value).to(x.dtype)
             for index, value in encode(self.encoder, x, indices).items()
         }
         centres = self.features

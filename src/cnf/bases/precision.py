@@ -15,9 +15,18 @@ class Recast(nn.Module):
 
     def __init__(self, network: nn.Module, precision: torch.dtype):
         super().__init__()
-        self.network, self.precision = network, precision
+        self.network: nn.Module = network.network if isinstance(network, Recast) else network
+        self.precision = precision
 
     def forward(self, x: Tensor) -> Tensor:
-        tables = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
-        converted = {n: t.to(self.precision) if t.is_floating_point() else t for n, t in tables.items()}
-        return functional_call(self.network, converted, (x.to(self.precision),))
+        return functional_call(self.network, self._tables(), (x.to(self.precision),), tie_weights=False)
+
+    def _tables(self) -> dict[str, Tensor]:
+        """Every tensor of every module once: torch leaves a module that occurs twice with the converted tensors."""
+        found: dict[str, Tensor] = {}
+        for name, module in self.network.named_modules():
+            for key, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None:
+                    kept = tensor.to(self.precision) if tensor.is_floating_point() else tensor
+                    found[f"{name}.{key}" if name else key] = kept
+        return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cnf.applications.materials.fitting import Fit, Settings
+    from cnf.applications.materials.folders import Source
     from cnf.applications.materials.study import Stage
     from cnf.cli.display import Part
     from cnf.data.materials import Material
@@ -83,6 +84,7 @@ def fit(
     given = options.open_material(file, name)
     light = options.choose_light(env, size)
     stage = Stage.of(given, light.environment(), size)
+    stage.show(given)  # whatever is missing for pictures and errors is told now, not after the training
     folder = check_folder(out)
     say(f"{given.label}, by {find_method(basis).title}, up to {settings.samples} samples x {settings.epochs}\n")
     made = train_with_display(given, basis, settings)
@@ -118,17 +120,22 @@ def show_step(shown: Part, step: int, steps: int, loss: float, residual: float |
     shown.bar.update(shown.task, total=steps, completed=step + 1, detail=detail)  # type: ignore[arg-type]
 
 
-def finish_fit(made: Fit, stage: Stage, folder: Path, source: object, picture: bool) -> None:
+def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: bool) -> None:
     """Measure, tell and write a fit; then say how it ended."""
     from cnf.applications.materials.fitted import as_material
     from cnf.applications.materials.folders import check_conditions, save_fit
     from cnf.applications.materials.study import held_out_error, time_inference
 
     fitted = as_material(made, reference=stage.reference)
-    image, errors = stage.show(fitted)
-    numbers = {"psnr": errors.psnr, "ssim": errors.ssim, "rmse": errors.rmse}
-    numbers["log_error"] = held_out_error(fitted, stage.reference)
-    numbers["inference_seconds_per_million"] = time_inference(fitted)
+    try:
+        image, errors = stage.show(fitted)
+        numbers = {"psnr": errors.psnr, "ssim": errors.ssim, "rmse": errors.rmse}
+        numbers["log_error"] = held_out_error(fitted, stage.reference)
+        numbers["inference_seconds_per_million"] = time_inference(fitted)
+    except (KeyboardInterrupt, CnfError):
+        save_fit(made, folder, source, {})  # the training is not lost with what was to be said about it
+        say(f"the fit is in {folder}, without pictures and errors")
+        raise
     worst = check_conditions(made).worst
     if made.certificate is not None:
         say(f"\n{made.certificate}")
@@ -140,7 +147,7 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: object, picture: b
         f"rendered: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; mean error of log(1 + f) "
         f"{numbers['log_error']:.2e}; {numbers['inference_seconds_per_million']:.2f} s for a million evaluations"
     )
-    written = save_fit(made, folder, source, numbers)  # type: ignore[arg-type]
+    written = save_fit(made, folder, source, numbers)
     for name in ("render.png", "lobes.png", "curve.png"):
         if not picture:
             (folder / name).unlink(missing_ok=True)  # that of an earlier fit would not be this one's
@@ -148,7 +155,7 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: object, picture: b
         written += draw_fit(made, stage, image, errors, folder)
     say(f"\nwritten in {folder}: {', '.join(path.name for path in written)}")
     if made.course.stopped == "interrupted":
-        say(f"the training was interrupted after {made.course.step[-1] + 1} steps; this is what was reached")
+        say(f"the training was interrupted soon after step {made.course.step[-1] + 1}; this is what was reached")
         raise KeyboardInterrupt
     if made.certificate is not None and not made.certificate.exact:
         raise CnfError(f"the fit was written, but its conditions do not hold: {made.certificate.advice()}")
@@ -281,17 +288,26 @@ def compare_export(shown: Material, written: Material) -> str:
     """How far the file is from what it was made of, at random directions."""
     from cnf.applications.materials.sampling import draw_samples
     from cnf.data.materials.angles import decode
+    from cnf.data.materials.merl import Table
 
     samples = draw_samples(shown, COMPARED, seed=1)
     angles = decode(samples.points)
     known = written.valid(angles)
-    if not bool(known.any()):
+    first = known & (angles[:, 2] < math.pi)
+    if not bool(first.any()):
         return "the file knows none of the directions looked at"
-    error = (written(angles[known]).double().log1p() - samples.logs[known]).abs()
-    return (
-        f"table against model, |difference of log(1 + f)| at {int(known.sum())} directions, half of them near the "
-        f"highlight: mean {float(error.mean()):.1e}, largest {float(error.max()):.1e}"
+    error = (written(angles).double().log1p() - samples.logs).abs()
+    text = (
+        f"table against model, |difference of log(1 + f)| at {int(first.sum())} directions, half of them near the "
+        f"highlight: mean {float(error[first].mean()):.1e}, largest {float(error[first].max()):.1e}"
     )
+    other = known & ~first
+    if isinstance(written, Table) and bool(other.any()):  # stored for half of phi_d only
+        text += (
+            f"; where light and eye change places, which such a table takes for equal: mean "
+            f"{float(error[other].mean()):.1e}, largest {float(error[other].max()):.1e}"
+        )
+    return text
 
 
 @material.command("list")

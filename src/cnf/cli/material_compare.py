@@ -103,13 +103,13 @@ def compare(
     report(found, out)
 
 
-def open_all(file: str, names: Sequence[str]) -> list[tuple[Subject, Material]]:
+def open_all(file: str, names: Sequence[str | None]) -> list[tuple[Subject, Material]]:
     """Every material that was named, as a subject and read."""
     from cnf.applications.materials.study import Subject
 
     if len(names) > MOST:
         raise CnfError(f"a comparison shows at most {MOST} materials, {len(names)} were named; see cnf study materials")
-    read = [(name, options.open_material(file, name)) for name in names or [None]]
+    read = [(name, options.open_material(file, name)) for name in names or (None,)]
     group = read[0][1].label if len(read) == 1 else "Materials"
     return [(Subject(file, name, group), one) for name, one in read]
 

@@ -165,9 +165,10 @@ def run(
             return
         say(f"  {labels[subject]}")
         for case in cases:
-            residual = "" if case.residual is None else f"   conditions {case.residual:.0e}"
+            seen = f"PSNR {case.psnr:6.2f} dB   SSIM {case.ssim:.3f}   {case.seconds:7.1f} s"
             say(
-                f"    {case.method:<13} PSNR {case.psnr:6.2f} dB   SSIM {case.ssim:.3f}   {case.seconds:7.1f} s{residual}"
+                f"    {case.method:<13} {seen}"
+                + ("" if case.residual is None else f"   conditions {case.residual:.0e}")
             )
 
     if missing:

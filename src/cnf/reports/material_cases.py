@@ -56,7 +56,7 @@ def mean_curves(cases: Sequence[Case]) -> dict[str, Logged]:
 
 def picture_rows(cases: Sequence[Case], methods: Sequence[str], folder: Path) -> list[Row]:
     """One row per material of which all methods are finished and all pictures are there."""
-    rows = []
+    rows: list[Row] = []
     for name in dict.fromkeys(case.material for case in cases):
         own = {case.method: case for case in cases if case.material == name}
         files = [picture_file(folder, name, method) for method in ("reference", *methods)]

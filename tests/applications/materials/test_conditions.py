@@ -66,7 +66,7 @@ def test_measurements_are_used_as_they_are():
     listed = measured(60)
     conditions = place_conditions(listed, 20)
     angles = decode(conditions.points)
-    distance = torch.cdist(angles, listed.angles)
+    distance = (angles[:, None] - listed.angles[None]).norm(dim=2)
     which = distance.argmin(dim=1)
     assert distance.min(dim=1).values.max() < 1e-9 and len(set(which.tolist())) == 20
     assert torch.equal(conditions.logs, torch.log1p(listed.values[which]))
@@ -99,7 +99,9 @@ def test_the_greedy_choice():
     for _ in range(2):
         field = np.zeros_like(logs)
         if expected:
-            field = interpolate(Samples(pool.points[expected], pool.logs[expected], pool.cosines[expected]), pool.points)
+            field = interpolate(
+                Samples(pool.points[expected], pool.logs[expected], pool.cosines[expected]), pool.points
+            )
         error = np.abs(np.asarray(field) - logs).sum(1)
         started = len(expected)
         for _ in range(PER_ROUND):

@@ -34,7 +34,9 @@ def z_components(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     th, td, pd = angles.T
     h = np.stack([np.sin(th), 0 * th, np.cos(th)], 1)
     d = np.stack([np.sin(td) * np.cos(pd), np.sin(td) * np.sin(pd), np.cos(td)], 1)
-    light = np.stack([np.cos(th) * d[:, 0] + np.sin(th) * d[:, 2], d[:, 1], np.cos(th) * d[:, 2] - np.sin(th) * d[:, 0]], 1)
+    light = np.stack(
+        [np.cos(th) * d[:, 0] + np.sin(th) * d[:, 2], d[:, 1], np.cos(th) * d[:, 2] - np.sin(th) * d[:, 0]], 1
+    )
     eye = 2 * (light * h).sum(1)[:, None] * h - light
     return light[:, 2], eye[:, 2]
 

@@ -20,6 +20,7 @@ from cnf.applications.materials.sampling import (
     take_measurements,
     uniform_angles,
 )
+from cnf.data.materials.angles import encode
 from cnf.data.materials.material import Material
 from cnf.data.materials.scattered import Scattered
 from cnf.errors import ConstraintError
@@ -27,6 +28,7 @@ from cnf.errors import ConstraintError
 PLACEMENTS = ("paper", "largest-error")
 CANDIDATES = 20_000
 PER_ROUND = 10  # conditions placed between two solves
+CLOSE = 1e-6  # encoded distance below which two measurements are of one direction
 APART = 0.15  # encoded distance within which one condition makes the next less urgent
 
 Interpolate = Callable[[Samples, Tensor], Tensor]  # conditions, encoded points (P, 6) -> log(1 + f) there (P, 3)
@@ -54,17 +56,27 @@ def candidates(material: Material, count: int, generator: torch.Generator) -> Sa
     if not isinstance(material, Scattered):
         around = draw_valid(material, near, highlight_angles, generator)
         return look_up(material, torch.cat([around, draw_valid(material, count - near, uniform_angles, generator)]))
-    known = len(material.angles)
+    single = distinct(material)
+    known = len(single)
     if known < count:
         count = near = known
-    by_highlight = material.angles[:, 0].argsort()
+    by_highlight = single[material.angles[single, 0].argsort()]
     others = by_highlight[near:][torch.randperm(known - near, generator=generator)[: count - near]]
     return take_measurements(material, torch.cat([by_highlight[:near], others]))
+
+
+def distinct(material: Scattered) -> Tensor:
+    """Numbers of the measurements whose direction is not repeated: two values at one place cannot both be exact."""
+    _, group, sizes = torch.unique(
+        encode(material.angles).div(CLOSE).round(), dim=0, return_inverse=True, return_counts=True
+    )
+    return (sizes[group] == 1).nonzero()[:, 0]
 
 
 def largest_errors(pool: Samples, count: int, interpolate: Interpolate) -> Samples:
     """Greedy choice from the pool: the worst first, and no two close together in one round."""
     chosen: list[int] = []
+    count = min(count, len(pool))
     errors = pool.logs.abs().sum(dim=1)
     while len(chosen) < count:
         urgent = errors.clone()

@@ -70,7 +70,7 @@ class Settings:
         return PRECISIONS[self.precision]
 
 
-QUICK = Settings(samples=160_000, epochs=6, batch=2000)
+QUICK = Settings(samples=160_000, epochs=4, batch=1000)
 
 
 @dataclass

@@ -172,7 +172,7 @@ def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], chec
         "settings": asdict(fit.settings),
         "parameters": fit.parameters,
         "seconds": fit.seconds,
-        "steps": fit.course.step[-1] + 1 if fit.course.step else 0,
+        "last_logged_step": fit.course.step[-1] if fit.course.step else None,
         "stopped": fit.course.stopped,
         "loss": _finite(fit.course.loss[-1]) if fit.course.loss else None,
         "conditions": len(fit.conditions),

@@ -7,7 +7,7 @@ plain network that knows them only through its loss. All map encoded directions 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ from cnf.errors import CnfError, nearest
 SPACE = cnf.Space("hx hy hz dx dy dz", "r g b")
 INPUTS, OUTPUTS = 6, 3
 FREQUENCIES, SCALE = 16, 0.159155  # Fourier features of sin(2 pi B x) with B standard normal: bandwidth 1 / (2 pi)
-OMEGA, FIRST_OMEGA = 15.0, 30.0
+OMEGA, FIRST_OMEGA = 15.0, 20.0
 WIDTH = 0.25  # of the Gaussian, over the typical distance between encoded conditions of the untrained encoder
 CODES = 100  # of a hypernetwork
 
@@ -28,7 +28,10 @@ Model = cnf.ConstrainedField | nn.Module
 
 @dataclass(frozen=True)
 class Method:
-    """`rate`: the learning rate that served best here; `paper_rate`: the one of the paper."""
+    """`rate`: the learning rate that served best here; `paper_rate`: the one of the paper.
+
+    Soft methods exist with both: a name that ends in -paper takes the paper's.
+    """
 
     name: str
     title: str
@@ -64,7 +67,11 @@ class Method:
         return min((low, high), key=lambda width: abs(self.size(conditions, width) - parameters))
 
     def size(self, conditions: Samples, width: int) -> int:
-        return count_parameters(self.with_width(conditions, width, 0))
+        """Parameters of the model: those of its network, or what its hypernetwork takes to write them."""
+        own = count_parameters(self.network(width, 0))
+        if self.basis is not hypernet:
+            return own + (1 if self.basis is gaussian_kernel else 0)  # its bandwidth
+        return len(conditions) * CODES + (CODES + 1) * own
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -119,12 +126,17 @@ def _methods(conditions: int = 100) -> dict[str, Method]:
         Method("kernel-ffn", "Kernel FFN", True, 1e-3, 5e-4, wide_fourier, gaussian_kernel),
         Method("nbrdf", "NBRDF", False, 6e-3, 5e-4, relu),
         Method("ffn", "FFN", False, 6e-3, 5e-4, fourier(OUTPUTS)),
-        Method("siren", "SIREN", False, 1e-3, 1e-4, siren(OUTPUTS)),
+        Method("siren", "SIREN", False, 5e-4, 1e-4, siren(OUTPUTS)),
         Method("dot-siren", "Dot-product kernel", True, 1e-3, 1e-4, wide_siren, dot_kernel),
         Method("hypernet", "Hypernet basis", True, 1e-3, 1e-4, siren(1), hypernet),
         Method("layer", "Constraint layer", True, 1e-3, 1e-4, siren(conditions), layer),
     )
-    return {method.name: method for method in known}
+    slower = [
+        replace(method, name=f"{method.name}-paper", title=f"{method.title}, paper's rate", rate=method.paper_rate)
+        for method in known
+        if not method.constrained
+    ]
+    return {method.name: method for method in (*known, *slower)}
 
 
 METHODS = _methods()

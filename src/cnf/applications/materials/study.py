@@ -121,11 +121,16 @@ def measure(fit: Fit, material: Material, group: str, light: Light, errors: Imag
         seconds=fit.seconds,
         inference_seconds=time_inference(fitted),
         parameters=fit.parameters,
-        residual=max(fit.course.residual) if fit.certificate is not None else None,
+        residual=worst(fit.course.residual) if fit.certificate is not None else None,
         steps=fit.course.step,
         losses=fit.course.loss,
         times=fit.course.seconds,
     )
+
+
+def worst(residuals: Sequence[float]) -> float:
+    """The largest, infinite if any is NaN."""
+    return math.inf if any(map(math.isnan, residuals)) else max(residuals, default=math.nan)
 
 
 def held_out_error(fitted: FittedMaterial, material: Material) -> float:
