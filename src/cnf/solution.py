@@ -52,7 +52,7 @@ class Solution:
             return self._evaluated(self._points(x))
 
     def in_precision(self, precision: torch.dtype) -> Solution:
-        """The same solution with its basis functions evaluated in torch.float32, say; points and values stay as they are.
+        """The same solution, its basis functions evaluated in torch.float32, say; points and values stay as they are.
 
         About three times as fast for networks, right to about six digits. Conditions and weights are not touched.
         """

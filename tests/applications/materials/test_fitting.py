@@ -1,10 +1,11 @@
-"""Training: loss and schedule against their formulas, conditions exact at every step, the same fit from the same seed."""
+"""Training: loss and schedule by their formulas, conditions exact at every step, the same fit from the same seed."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -231,7 +232,7 @@ def test_logged_losses_are_means_since_the_last():
     fine = fit_material(GOLD, "nbrdf", replace(SMALL, log_every=1)).course
     coarse = fit_material(GOLD, "nbrdf", SMALL).course
     ends = [-1, *coarse.step]
-    expected = [np.mean(fine.loss[a + 1 : b + 1]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    expected = [np.mean(fine.loss[a + 1 : b + 1]) for a, b in pairwise(ends)]
     assert coarse.loss == pytest.approx(expected, rel=1e-12)
 
 

@@ -83,7 +83,7 @@ def test_untrained_models_meet_their_conditions(name: str):
 
 @pytest.mark.parametrize("name", ["dot-siren", "layer"])
 def test_too_few_independent_functions_are_told(name: str):
-    """At 3000 parameters these have fewer than 100 independent functions: no exact solution, and no certificate of one."""
+    """At 3000 parameters these have fewer than 100 independent functions: not exact, and the certificate says so."""
     model = find_method(name).build(CONDITIONS, 3000, 0, 1e-10)
     with pytest.warns(cnf.errors.CnfWarning):
         solution = model.eval().solve()
@@ -147,5 +147,5 @@ def test_a_single_condition(name: str):
 
 def test_an_unknown_method():
     """One line with the choices and the likely one."""
-    with pytest.raises(CnfError, match="there is no method 'kernel-sirn'; choose one of kernel-siren, .*kernel-siren"):
+    with pytest.raises(CnfError, match=r"there is no method 'kernel-sirn'; choose one of kernel-siren, .*kernel-siren"):
         find_method("kernel-sirn")

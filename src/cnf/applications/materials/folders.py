@@ -62,8 +62,8 @@ class KeptFit:
 class ConditionCheck:
     """The conditions of a fit and what it makes of them, through the same path as any query of its reflectance.
 
-    `relative`, (M,): the worst channel's error over the measured value, or over the channel's median where that is
-    larger: a reflectance of nearly nothing would say nothing.
+    `relative`, (M,): the worst channel's error over the measured value, or over the median of all values above 0 where
+    that is larger: an error over a reflectance of nearly nothing would say nothing.
     """
 
     angles: Tensor  # (M, 3) radians
@@ -82,8 +82,8 @@ def check_conditions(fit: Fit) -> ConditionCheck:
     measured = torch.expm1(fit.conditions.logs.double())
     precision = fit.model.dtype if isinstance(fit.model, cnf.ConstrainedField) else torch.float32
     fitted = torch.expm1(as_material(fit, precision).logarithm(angles)).double()
-    size = torch.maximum(measured, measured.median(dim=0).values)
-    relative = (fitted - measured).abs() / size.clamp_min(torch.finfo(torch.float64).tiny)
+    lit = measured[measured > 0]
+    relative = (fitted - measured).abs() / measured.clamp_min(float(lit.median()) if len(lit) else 1.0)
     return ConditionCheck(angles, measured, fitted, relative.amax(dim=1))
 
 
