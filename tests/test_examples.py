@@ -24,6 +24,7 @@ EXPECTED = {
         mesh["watertight"] and mesh["euler"] == 0 and mesh["normals"] <= 1e-9 and mesh["distance"] < 1e-12
     ),
     "07_large_sparse_field": lambda found: found["residual"] < 1e-12 and found["error"] < 1e-3,
+    "08_material_with_exact_highlight": lambda found: found["measurements"] < 1e-10 and found["psnr"] > 45,
 }
 SLOW = {"07_large_sparse_field"}
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from cnf.data.materials import Material
 
 PAPER_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
-ALL_METHODS = "kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer"
+ALL_METHODS = (
+    "kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer; at the paper's learning rates: "
+    "nbrdf-paper, ffn-paper, siren-paper"
+)
 FILES = "MERL .binary, RGL .bsdf, .npz, .csv, or words such as ggx:gold:0.1, plastic:0.8,0.1,0.1:0.1, lambert:0.5"
 
 Name = Annotated[str | None, typer.Option("--name", help="Which material of an archive; cnf material list shows them.")]

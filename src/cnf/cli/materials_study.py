@@ -172,7 +172,7 @@ def run(
             )
 
     if missing:
-        run_study(missing, methods, settings, light, folder, processes=min(processes, len(missing)), report=tell)
+        run_study(missing, methods, settings, light, folder, processes=processes, report=tell)
 
 
 def report(
