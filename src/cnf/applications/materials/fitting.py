@@ -159,7 +159,7 @@ def train(model: Model, samples: Samples, method: Method, settings: Settings, re
             values, residual = _predict(model, batch.points)
             loss = measure_loss(values, batch, settings.loss)
             if not bool(torch.isfinite(loss)):
-                raise TrainingError(f"step {step}: the loss is {float(loss)}; try a smaller learning rate")
+                raise TrainingError(f"step {step}: the loss is {float(loss.detach())}; try a smaller learning rate")
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, CLIP)

@@ -31,8 +31,9 @@ from cnf.data.materials import Material, read_material
 from cnf.errors import CnfError, FileError
 from cnf.files import read_text, write_atomically
 
-HELD_OUT, HELD_SEED = 20_000, 977  # samples that no training saw
+HELD_OUT, HELD_SEED = 20_000, 2**40  # samples that no training sees: seeds of trainings are smaller
 TIMED = 100_000  # evaluations that inference is timed with; scaled to a million
+FAILURES = (CnfError, RuntimeError, MemoryError)  # of one material; torch reports a lack of memory as a RuntimeError
 LARGEST_CASE = 16 * 2**20  # bytes
 STEPS = 80  # of the renderer's quadrature
 
@@ -176,8 +177,10 @@ def read_picture(path: Path) -> Tensor:
         raise FileError(f"{path} cannot be read ({error}); remove it to run the case again") from None
 
 
-def known_case(folder: Path, name: str, method: str, settings: Settings, light: Light) -> Case | None:
-    """The case from an earlier run with the same settings, if it is there and whole."""
+def known_case(
+    folder: Path, name: str, method: str, settings: Settings, light: Light, label: str | None = None
+) -> Case | None:
+    """The case from an earlier run with the same settings (and label, if given), if it is there and whole."""
     path = case_file(folder, name, method)
     if not path.exists() or not picture_file(folder, name, method).exists():
         return None
@@ -185,7 +188,8 @@ def known_case(folder: Path, name: str, method: str, settings: Settings, light: 
         case = read_case(path)
     except FileError:
         return None
-    return case if case.settings == asdict(settings) and case.light == asdict(light) else None
+    same = case.settings == asdict(settings) and case.light == asdict(light) and label in (None, case.label)
+    return case if same else None
 
 
 def run_material(
@@ -194,14 +198,15 @@ def run_material(
     """All methods on one material; finished ones are read, others are run and written."""
     torch.set_num_threads(threads)
     material = subject.read()
+    reference = picture_file(folder, material.name, "reference")
     stage: Stage | None = None
     cases = []
     for method in methods:
-        case = known_case(folder, material.name, method, settings, light)
+        case = known_case(folder, material.name, method, settings, light, material.label)
         if case is None:
             if stage is None:
                 stage = Stage.of(material, light.environment(), light.size)
-                keep_picture(stage.image, picture_file(folder, material.name, "reference"))
+                keep_picture(stage.image, reference)
             fit = fit_material(material, method, settings)
             if fit.course.stopped == "interrupted":
                 raise KeyboardInterrupt
@@ -210,6 +215,8 @@ def run_material(
             keep_picture(image, picture_file(folder, material.name, method))
             keep_case(case, case_file(folder, material.name, method))
         cases.append(case)
+    if not reference.exists():
+        keep_picture(Stage.of(material, light.environment(), light.size).image, reference)
     return cases
 
 
@@ -259,8 +266,8 @@ def _results(
         for number, subject in enumerate(subjects):
             try:
                 yield number, run_material(subject, methods, settings, light, folder, torch.get_num_threads()), ""
-            except CnfError as error:
-                yield number, None, str(error)
+            except FAILURES as error:
+                yield number, None, reason(error)
         return
     context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pools
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
@@ -275,14 +282,19 @@ def _results(
                     number = waiting.pop(future)
                     try:
                         yield number, future.result(), ""
-                    except CnfError as error:
-                        yield number, None, str(error)
+                    except FAILURES as error:
+                        yield number, None, reason(error)
         except BaseException:
             for future in waiting:
                 future.cancel()
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what went wrong."""
+    return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 def specularity(material: Material) -> float:
