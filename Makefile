@@ -1,6 +1,7 @@
 # Everything runs inside .venv; stamp files in it record what is installed, so a second run installs nothing.
 PYTHON      ?= python3
 PYTEST_ARGS ?=
+WORKERS     ?= 2
 PEERS_ARGS  ?=
 
 VENV  := .venv
@@ -25,7 +26,7 @@ demo: $(RUN) ## install what is needed, run the demo, write results/demo
 	$(BIN)/cnf demo --out results/demo
 
 test: $(DEV) ## run every test (a part: make test PYTEST_ARGS='-m "not slow"')
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(DEV) ## check style, formatting and types
 	$(BIN)/ruff check .

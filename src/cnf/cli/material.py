@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from cnf.cli import material_options as options
 from cnf.cli.terminal import Seed, check_folder, open_console, say
-from cnf.errors import CnfError
+from cnf.errors import CnfError, CnfWarning
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,7 @@ def fit(
     """
     from cnf.applications.materials.folders import Source
     from cnf.applications.materials.methods import find_method
+    from cnf.applications.materials.metrics import image_errors
     from cnf.applications.materials.study import Stage
 
     find_method(basis)
@@ -84,13 +86,15 @@ def fit(
     given = options.open_material(file, name)
     light = options.choose_light(env, size)
     stage = Stage.of(given, light.environment(), size)
-    stage.show(given)  # whatever is missing for pictures and errors is told now, not after the training
+    image_errors(stage.image, stage.image, stage.scene.mask)  # if a package is missing, now is the time to say so
     folder = check_folder(out)
     say(f"{given.label}, by {find_method(basis).title}, up to {settings.samples} samples x {settings.epochs}\n")
     made = train_with_display(given, basis, settings)
     if not made.course.step:
         raise KeyboardInterrupt  # before the first step: there is nothing to keep
-    finish_fit(made, stage, folder, Source(file, name), picture)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the certificate says the same
+        finish_fit(made, stage, folder, Source(file, name), picture)
 
 
 def train_with_display(given: Material, method: str, settings: Settings) -> Fit:

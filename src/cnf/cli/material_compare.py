@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from cnf.cli import material_options as options
 from cnf.cli.material import File, material, train_with_display
 from cnf.cli.studies import _words
 from cnf.cli.terminal import Seed, check_folder, say
-from cnf.errors import CnfError
+from cnf.errors import CnfError, CnfWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,9 @@ def compare(
             say(f"{one.label}")
             comparison = Comparison(subject, Stage.of(one, environment, size), settings, light, out)
             found.append((comparison, []))
-            run_methods(comparison, ways, kept, found[-1][1])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CnfWarning)  # residuals are in the table
+                run_methods(comparison, ways, kept, found[-1][1])
     except KeyboardInterrupt:
         say("interrupted; finished fits are kept, the same command goes on")
         raise
