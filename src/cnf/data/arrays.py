@@ -30,21 +30,7 @@ def read_npy(source: Path) -> Decoded:
 
 def read_npz(source: Path) -> Decoded:
     """Decode an NPZ archive: points, normals and faces by name, all else with P rows as attributes."""
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        with zipfile.ZipFile(source) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
-            unpacked = sum(entry.file_size for entry in entries)
-            if unpacked > LARGEST:
-                raise FileError(f"{source} unpacks to {unpacked} bytes; at most {LARGEST} are read")
-            for entry in entries:
-                name = entry.filename.removesuffix(".npy")
-                with archive.open(entry) as file:
-                    arrays[name] = read_array(file, entry.file_size, source, f"its array {name[:40]!r}")
-    except FileError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise FileError(f"{source} is damaged or not an NPZ archive ({type(error).__name__})") from None
+    arrays = read_arrays(source)
     key = next((name for name in POINTS if name in arrays), None)
     if key is None:
         raise FileError(f"{source} has no array 'points'; it has {', '.join(sorted(arrays))[:200] or 'none'}")
@@ -67,6 +53,26 @@ def read_npz(source: Path) -> Decoded:
             unused.append(name)
     notes = (f"not used, as they are not one row of numbers per point: {', '.join(unused)[:200]}",) if unused else ()
     return Decoded(points, normals, faces, attributes, notes)
+
+
+def read_arrays(source: Path, largest: int = LARGEST) -> dict[str, np.ndarray]:
+    """All arrays of an NPZ archive that unpacks to at most `largest` bytes."""
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with zipfile.ZipFile(source) as archive:
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+            unpacked = sum(entry.file_size for entry in entries)
+            if unpacked > largest:
+                raise FileError(f"{source} unpacks to {unpacked} bytes; at most {largest} are read")
+            for entry in entries:
+                name = entry.filename.removesuffix(".npy")
+                with archive.open(entry) as file:
+                    arrays[name] = read_array(file, entry.file_size, source, f"its array {name[:40]!r}")
+    except FileError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise FileError(f"{source} is damaged or not an NPZ archive ({type(error).__name__})") from None
+    return arrays
 
 
 def read_array(file: IO[bytes], size: int, source: Path, what: str) -> np.ndarray:

@@ -6,8 +6,6 @@ one line for whatever is wrong. Nothing is unpickled; sizes are bounded before m
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cnf.data.arrays import read_array
+from cnf.data.arrays import read_arrays
 from cnf.data.materials.analytic import GGX, Colour, Lambert, plastic
 from cnf.data.materials.material import Material, simplify_name
 from cnf.data.materials.merl import SHAPE, Table, read_merl
@@ -68,7 +66,7 @@ def read_single(source: Path, ending: str) -> Material:
 
 def decode_archive(source: Path) -> dict[str, Callable[[], Material]]:
     """How to make each material of an NPZ archive, by name."""
-    arrays = read_arrays(source)
+    arrays = read_arrays(source, LARGEST)
     if is_packed(arrays):
         return dict(unpack(arrays, source))
     if "f" in arrays and arrays["f"].shape == (*SHAPE, 3):
@@ -101,24 +99,6 @@ def decode_table(values: np.ndarray, source: Path) -> Table:
 def name_table(source: Path) -> str:
     """cg_sunflower for rgl_cg_sunflower_merlgrid.npz."""
     return simplify_name(source.stem.removesuffix("_merlgrid").removeprefix("rgl_"))
-
-
-def read_arrays(source: Path) -> dict[str, np.ndarray]:
-    """All arrays of an NPZ archive."""
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        with zipfile.ZipFile(source) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
-            unpacked = sum(entry.file_size for entry in entries)
-            if unpacked > LARGEST:
-                raise FileError(f"{source} unpacks to {unpacked} bytes; at most {LARGEST} are read")
-            for entry in entries:
-                key = entry.filename.removesuffix(".npy")
-                with archive.open(entry) as file:
-                    arrays[key] = read_array(file, entry.file_size, source, f"its array {key[:40]!r}")
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise FileError(f"{source} is damaged or not an NPZ archive ({type(error).__name__})") from None
-    return arrays
 
 
 def choose(found: Mapping[str, Callable[[], Material]], name: str | None, source: Path) -> Material:
