@@ -18,7 +18,7 @@ from cnf.applications.materials import study as studies
 from cnf.applications.materials.folders import load_fit
 from cnf.applications.materials.methods import METHODS
 from cnf.cli import material as commands
-from cnf.cli import material_compare
+from cnf.cli import material_compare, materials_study
 from cnf.cli.main import run
 from cnf.data import environments
 from cnf.data.materials import read_material
@@ -43,11 +43,13 @@ def is_picture(path: Path) -> bool:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_light():
-    """The studio is made once, not for every command."""
+    """The studio is made once, not for every command; measuring takes fewer samples."""
     with pytest.MonkeyPatch.context() as patch:
         studio = functools.cache(studies.studio)
         patch.setattr(studies, "studio", studio)
         patch.setattr(environments, "studio", studio)
+        patch.setattr(studies, "HELD_OUT", 500)
+        patch.setattr(studies, "time_inference", functools.partial(studies.time_inference, count=1000))
         yield
 
 
@@ -279,10 +281,18 @@ def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path
         drawing.setattr(material_compare, "report", lambda *_: None)
         assert run([*command, "siren"]) == 0
     assert made == ["bright siren", "dull siren"]
+    lobes: dict[str, list[str]] = {}
+
+    def note(curves, path, *_):  # the drawing itself is slow, and tested with `fit`
+        lobes[path.name] = [title for title, _ in curves]
+        return path
+
+    monkeypatch.setattr("cnf.reports.material_lobes.draw_lobes", note)
     assert run([*command, "siren,kernel-siren"]) == 0
+    titles = ["Reference", "SIREN", "Kernel SIREN"]
+    assert lobes == {"lobes_bright.png": titles, "lobes_dull.png": titles}
     assert made[2:] == ["bright kernel-siren", "dull kernel-siren"]
-    names = ["comparison.png", *(f"{what}_{name}.png" for what in ("lobes", "curves") for name in ("bright", "dull"))]
-    assert all(is_picture(tmp_path / "a" / name) for name in names)
+    assert all(is_picture(tmp_path / "a" / f"{name}.png") for name in ("comparison", "curves_bright", "curves_dull"))
     with (tmp_path / "a" / "study.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["material"], row["method"]) for row in rows] == [
@@ -293,7 +303,7 @@ def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path
 
 def test_compare_with_kept_fits(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch):
     """The kept fit was made with the same settings: its row has the same errors; it is named after its folder."""
-    monkeypatch.setattr("cnf.reports.material_lobes.draw_lobes", lambda curves, path, *_: path)  # slow, tested above
+    monkeypatch.setattr("cnf.reports.material_lobes.draw_lobes", lambda curves, path, *_: path)
     copy = tmp_path / "copy"
     shutil.copytree(fitted, copy)
     command = ["material", "compare", GOLD, "--out", str(tmp_path / "a"), *SMALL, "--fits", f"{fitted},{copy}"]
@@ -311,7 +321,8 @@ def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_p
     """Two files with a material of one name: the second is fitted, not taken for the first."""
     made = count_fits(monkeypatch)
     monkeypatch.setattr(material_compare, "report", lambda *_: None)
-    other = tmp_path / "other.npz"
+    other = tmp_path / "b" / packed.name  # the same name and label
+    other.parent.mkdir()
     shutil.copy(packed, other)
     for file in (packed, other):
         command = ["material", "compare", str(file), "--name", "dull", "--out", str(tmp_path / "a"), *SMALL]
@@ -322,15 +333,15 @@ def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_p
 # ---- study
 
 
-def study(out: Path, *more: str) -> list[str]:
-    common = ["--methods", "nbrdf,kernel-siren", "--processes", "1", "--out", str(out)]
+def study(out: Path, *more: str, methods: str = "nbrdf") -> list[str]:
+    common = ["--methods", methods, "--processes", "1", "--out", str(out)]
     return ["study", "materials", *SMALL, *common, *more]
 
 
 def test_study_of_generated_materials(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
     """Tables, pictures and curves; stopped by Ctrl-C it reports what is finished, and goes on from there."""
     made = count_fits(monkeypatch)
-    command = study(tmp_path, "--material", GOLD, "--material", RED)
+    command = study(tmp_path, "--material", GOLD, "--material", RED, methods="nbrdf,kernel-siren")
     counted = studies.fit_material
 
     def stop_at_third(material, method, *others, **more):
@@ -353,9 +364,26 @@ def test_study_of_generated_materials(tmp_path: Path, capsys: pytest.CaptureFixt
         assert len(list(csv.DictReader(file))) == 4
 
 
+def test_study_fits_again_with_other_settings_or_another_file(packed: Path, tmp_path: Path, monkeypatch):
+    """The same name from a file with another label, or another seed: nothing of the earlier run is taken."""
+    made = count_fits(monkeypatch)
+    monkeypatch.setattr(materials_study, "report", lambda *_: None)
+    command = study(tmp_path / "a")
+    other = packed.with_name("dull.csv")
+    other.write_text(
+        "theta_h,theta_d,phi_d,r,g,b\n" + "".join(f"{k / 40},0.3,{k / 9},0.2,0.3,0.4\n" for k in range(30))
+    )
+    for more in (["--material", f"{packed}:dull"], ["--material", f"{packed}:dull", "--seed", "1"]):
+        assert run([*command, *more]) == 0
+        assert run([*command, *more]) == 0
+    assert made == ["dull nbrdf"] * 2
+    assert run([*command, "--material", str(other), "--seed", "1"]) == 0
+    assert made == ["dull nbrdf"] * 3
+
+
 def test_a_material_that_fails_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture):
     """A black material cannot be exposed: told, and exit code 1, after the other one is reported."""
-    command = study(tmp_path, "--material", "lambert:0", "--material", GOLD, "--no-pictures", "--methods", "nbrdf")
+    command = study(tmp_path, "--material", "lambert:0", "--material", GOLD, "--no-pictures")
     assert run(command) == 1
     told = capsys.readouterr()
     assert "failed: an exposure needs light" in told.out and "1 of 2 materials failed" in told.err
@@ -366,7 +394,7 @@ def test_a_material_that_fails_does_not_stop_the_others(tmp_path: Path, capsys: 
 def test_study_of_data(packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
     """Names from the folder of CNF_DATA; groups say what the materials are: networks of MERL, never MERL."""
     monkeypatch.setenv("CNF_DATA", str(packed.parent.parent))
-    assert run(study(tmp_path / "a", "--materials", "dull", "--methods", "nbrdf", "--no-pictures")) == 0
+    assert run(study(tmp_path / "a", "--materials", "dull", "--no-pictures")) == 0
     assert "NBRDF of MERL, ten most specular (1 material)" in capsys.readouterr().out
     refused(capsys, study(tmp_path / "b", "--materials", "dul"), "Did you mean 'dull'")
     refused(capsys, study(tmp_path / "b", "--materials", "dull", "--count", "2"), "--count")
@@ -376,7 +404,7 @@ def test_study_of_data(packed: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     monkeypatch.delenv("CNF_DATA")
     refused(capsys, study(tmp_path / "b"), "CNF_DATA")
     refused(capsys, study(tmp_path / "b", "--material", "ggx:a:b:c"), "no generated material")
-    refused(capsys, study(tmp_path / "b", "--material", GOLD, "--methods", "mlp"), "no method 'mlp'")
+    refused(capsys, study(tmp_path / "b", "--material", GOLD, methods="mlp"), "no method 'mlp'")
     assert not (tmp_path / "b").exists()
 
 

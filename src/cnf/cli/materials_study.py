@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,10 +96,10 @@ def materials(
     chosen = choose(_words(materials), material or [], count, data)
     light = options.choose_light(env, size)
     folder = check_folder(out)
-    known = "material" if len(chosen) == 1 else "materials"
     say(
-        f"{len(chosen)} {known}, {len(ways)} methods of about {settings.parameters} parameters, "
-        f"{settings.samples} samples x {settings.epochs}, {settings.conditions} conditions\n"
+        f"{len(chosen)} material{'s' * (len(chosen) > 1)}, {len(ways)} method{'s' * (len(ways) > 1)} of about "
+        f"{settings.parameters} parameters, {settings.samples} samples x {settings.epochs}, {settings.conditions} "
+        "conditions\n"
     )
     failed: list[str] = []
     try:
@@ -109,15 +108,12 @@ def materials(
         say("\ninterrupted; the same command goes on. What is finished:")
         report(chosen, ways, settings, light, folder, pictures=False)
         raise
-    except BrokenExecutor:
-        report(chosen, ways, settings, light, folder, pictures=False)
-        raise CnfError(
-            "a process of the study ended (not enough memory?); what is finished is kept: run the same command again, "
-            "with fewer --processes"
-        ) from None
     report(chosen, ways, settings, light, folder, pictures)
     if failed:
-        raise CnfError(f"{len(failed)} of {len(chosen)} materials failed: {'; '.join(failed)}")
+        raise CnfError(
+            f"{len(failed)} of {len(chosen)} materials failed, such as {failed[0]}; the same command runs them again, "
+            "with fewer --processes if memory was short"
+        )
 
 
 def choose(names: Sequence[str], words: Sequence[str], count: int | None, data: Path | None) -> list[Chosen]:

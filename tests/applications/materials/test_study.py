@@ -174,6 +174,19 @@ def test_a_lost_reference_is_rendered_again(quick, copied: Path):
     assert path.exists()
 
 
+class Named(Subject):
+    """Two metals of one name, told apart by their labels."""
+
+    def read(self) -> Material:
+        return GGX(self.path, 0.2, name="metal", label=f"GGX {self.path}")
+
+
+def test_two_labels_of_one_name(quick, tmp_path: Path):
+    """Gold and silver, both called metal: each has its own results, also when the first is finished already."""
+    gold, silver = run(tmp_path, [Named(metal, None, metal) for metal in ("gold", "silver")], ["nbrdf"])
+    assert (gold.label, silver.label) == ("GGX gold", "GGX silver") and gold.losses != silver.losses
+
+
 def test_two_materials_of_one_name(quick, tmp_path: Path):
     """Two files list.csv in two folders, dark and bright: the second is not given the results of the first."""
     angles = np.random.default_rng(0).uniform(0.05, 0.7, (40, 3))

@@ -59,7 +59,7 @@ class Comparison:
 
     def find(self, method: str) -> Compared | None:
         """The method's result of an earlier run with the same settings and source, if it is there and whole."""
-        case = known_case(self.folder, self.name, method, self.settings, self.light)
+        case = known_case(self.folder, self.name, method, self.settings, self.light, self.stage.reference.label)
         place = self.place(method)
         if case is None or not is_fit(place):
             return None

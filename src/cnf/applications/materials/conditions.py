@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,11 +67,20 @@ def candidates(material: Material, count: int, generator: torch.Generator) -> Sa
 
 
 def distinct(material: Scattered) -> Tensor:
-    """Numbers of the measurements whose direction is not repeated: two values at one place cannot both be exact."""
-    _, group, sizes = torch.unique(
-        encode(material.angles).div(CLOSE).round(), dim=0, return_inverse=True, return_counts=True
-    )
-    return (sizes[group] == 1).nonzero()[:, 0]
+    """Numbers of the measurements that can be exact together: of equal copies the first, of contradictory ones none."""
+    places = encode(material.angles).div(CLOSE).round().numpy()
+    _, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    values = material.values.numpy()
+    spread = np.zeros((len(first), values.shape[1]))
+    np.maximum.at(spread, group.reshape(-1), np.abs(values - values[first][group.reshape(-1)]))
+    agree = (spread <= CLOSE * (1 + values[first])).all(axis=1)
+    kept = torch.from_numpy(np.sort(first[agree]))
+    if not len(kept):
+        raise ConstraintError(
+            f"{material.label}: every direction is measured more than once, with different values, which cannot all be "
+            "exact; average them first"
+        )
+    return kept
 
 
 def largest_errors(pool: Samples, count: int, interpolate: Interpolate) -> Samples:

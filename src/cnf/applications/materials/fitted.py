@@ -19,6 +19,7 @@ from cnf.errors import FileError
 from cnf.files import read_archive, write_archive
 
 KIND, VERSION, LARGEST = "fitted network", 1, 2**28
+CHUNK = 2048  # directions evaluated at once: their hidden values stay in the cache
 
 
 class FittedMaterial(Material):
@@ -48,7 +49,7 @@ class FittedMaterial(Material):
     def logarithm(self, angles: Tensor) -> Tensor:
         """log(1 + f) as the model has it, which may be below 0, (P, 3) -> (P, 3)."""
         with torch.no_grad():
-            return evaluate_in_chunks(self._logarithm, angles)
+            return evaluate_in_chunks(self._logarithm, angles, CHUNK)
 
     def _logarithm(self, angles: Tensor) -> Tensor:
         points = encode(angles)

@@ -13,7 +13,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,7 @@ class Case:
     steps: list[int]
     losses: list[float]
     times: list[float]
+    source: str = ""  # the file or words of the material
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,9 @@ def read_picture(path: Path) -> Tensor:
 
 
 def known_case(
-    folder: Path, name: str, method: str, settings: Settings, light: Light, label: str | None = None
+    folder: Path, name: str, method: str, settings: Settings, light: Light, source: str | None = None
 ) -> Case | None:
-    """The case from an earlier run with the same settings (and label, if given), if it is there and whole."""
+    """The case from an earlier run with the same settings (and source, if given), if it is there and whole."""
     path = case_file(folder, name, method)
     if not path.exists() or not picture_file(folder, name, method).exists():
         return None
@@ -188,8 +189,8 @@ def known_case(
         case = read_case(path)
     except FileError:
         return None
-    same = case.settings == asdict(settings) and case.light == asdict(light) and label in (None, case.label)
-    return case if same else None
+    same = case.settings == asdict(settings) and case.light == asdict(light)
+    return case if same and (source is None or case.source in ("", source)) else None
 
 
 def run_material(
@@ -202,7 +203,7 @@ def run_material(
     stage: Stage | None = None
     cases = []
     for method in methods:
-        case = known_case(folder, material.name, method, settings, light, material.label)
+        case = known_case(folder, material.name, method, settings, light, subject.path)
         if case is None:
             if stage is None:
                 stage = Stage.of(material, light.environment(), light.size)
@@ -211,7 +212,7 @@ def run_material(
             if fit.course.stopped == "interrupted":
                 raise KeyboardInterrupt
             image, errors = stage.show(as_material(fit, reference=material))
-            case = measure(fit, material, subject.group, light, errors)
+            case = replace(measure(fit, material, subject.group, light, errors), source=subject.path)
             keep_picture(image, picture_file(folder, material.name, method))
             keep_case(case, case_file(folder, material.name, method))
         cases.append(case)
