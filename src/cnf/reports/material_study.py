@@ -102,7 +102,7 @@ def _ratio_line(group: str, results: Sequence[Result], champion: str) -> str:
     ratio, ours, theirs, count = ratios[best]
     return (
         f"{group}: mean RMSE of {title_of(champion)} / {title_of(best)} (best soft method) = "
-        f"{ours:.2e} / {theirs:.2e} = {ratio:.2f} over {count} material{"s" if count > 1 else ""}"
+        f"{ours:.2e} / {theirs:.2e} = {ratio:.2f} over {count} material{'s' if count > 1 else ''}"
     )
 
 
