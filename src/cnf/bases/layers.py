@@ -62,9 +62,21 @@ def push(module: nn.Module, bundle: Bundle) -> Bundle:
 
 def has_rules(module: nn.Module) -> bool:
     """True if every layer has a rule, so that bundles can be pushed through."""
-    if type(module) not in RULES or module._forward_hooks or module._forward_pre_hooks:
+    if type(module) not in RULES or is_altered(module):
         return False
     return all(has_rules(child) for child in module.children())
+
+
+def is_altered(module: nn.Module) -> bool:
+    """Whether calling the module does more than its class says: hooks, its own or global, or a forward of its own."""
+    every = torch.nn.modules.module
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        every._global_forward_hooks,
+        every._global_forward_pre_hooks,
+    )
+    return any(hooks) or "forward" in vars(module)
 
 
 def smoothness(module: nn.Module) -> int | None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.encoders import MLP, SIREN, FourierFeatures
+from cnf.bases.layers import is_altered
 from cnf.bases.precision import Recast
 
 
@@ -58,15 +59,15 @@ def split_encoder(encoder: nn.Module) -> tuple[nn.Module, nn.Linear] | None:
     layers: list[nn.Module] = [encoder]
     while type(layers[-1]) in (MLP, SIREN, FourierFeatures, nn.Sequential):
         whole = layers.pop()
-        if whole._forward_hooks or whole._forward_pre_hooks:
-            return None
         inner = whole if type(whole) is nn.Sequential else whole.layers
+        if is_altered(whole) or (isinstance(inner, nn.Module) and is_altered(inner)):
+            return None
         layers += list(inner) if isinstance(inner, nn.Sequential) else [whole]
         if not layers or layers[-1] is whole:
             return None
     last = layers[-1]
     if len(layers) < 2 or type(last) is not nn.Linear or last.out_features < last.in_features:
         return None
-    if last._forward_hooks or last._forward_pre_hooks or any(m is last for part in layers[:-1] for m in part.modules()):
+    if is_altered(last) or any(m is last for part in layers[:-1] for m in part.modules()):
         return None
     return nn.Sequential(*layers[:-1]), last

@@ -62,7 +62,7 @@ def fit(
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
     certificate.txt and pictures. Ctrl-C ends the training and writes what was reached.
     """
-    from cnf.applications.materials.folders import Source
+    from cnf.applications.materials.folders import Source, is_fit
     from cnf.applications.materials.methods import find_method
     from cnf.applications.materials.metrics import image_errors
     from cnf.applications.materials.study import Stage
@@ -94,7 +94,10 @@ def fit(
         raise KeyboardInterrupt  # before the first step: there is nothing to keep
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the certificate says the same
-        finish_fit(made, stage, folder, Source(file, name), picture)
+        if made.course.stopped == "interrupted" and is_fit(folder):
+        folder = check_folder(folder / "interrupted")
+        say(f"\n{out} holds a fit already, which is kept; what was reached goes to {folder}")
+    finish_fit(made, stage, folder, Source(file, name), picture)
 
 
 def train_with_display(given: Material, method: str, settings: Settings) -> Fit:
@@ -175,13 +178,14 @@ def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Pat
     title, course = made.method.title, made.course
     panels = [Panel("Reference", stage.image), Panel(title, image, errors)]  # type: ignore[arg-type]
     curves = [("Reference", stage.reference), (title, as_material(made, reference=stage.reference))]
-    return [
+    made_here = [
         draw_comparison([(made.label, panels)], folder / "render.png"),
         draw_lobes(curves, folder / "lobes.png", made.label),
-        draw_learning_curves(
-            {made.method.name: (course.step, course.loss, course.seconds)}, folder / "curve.png", made.label
-        ),
     ]
+    if any(loss > 0 for loss in course.loss):  # a logarithmic scale has no zero
+        entries = {made.method.name: (course.step, course.loss, course.seconds)}
+        made_here.append(draw_learning_curves(entries, folder / "curve.png", made.label))
+    return made_here
 
 
 @material.command()

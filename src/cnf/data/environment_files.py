@@ -7,11 +7,11 @@ Out: linear RGB radiance (H, W, 3) as float32, finite and not negative.
 from __future__ import annotations
 
 import re
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from cnf.data.arrays import read_arrays
 from cnf.errors import FileError
 from cnf.files import as_path
 
@@ -41,23 +41,10 @@ def read_radiance(path: object) -> np.ndarray:
 
 def read_npz(source: Path) -> np.ndarray:
     """Key `L` of a NumPy archive."""
-    try:
-        with zipfile.ZipFile(source) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-        if unpacked > 8 * 3 * LARGEST_PIXELS:
-            raise FileError(
-                f"{source} holds {unpacked / 2**20:.0f} MB unpacked, far more than a map can; it is not read"
-            )
-        with np.load(source, allow_pickle=False) as archive:
-            if "L" not in archive.files:
-                raise FileError(
-                    f"{source} has no array 'L' (rows, columns, 3); it holds {', '.join(archive.files[:8])}"
-                )
-            values = archive["L"]
-    except (ValueError, zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise FileError(
-            f"{source} is damaged or not a NumPy archive of plain numbers ({type(error).__name__})"
-        ) from None
+    arrays = read_arrays(source, 8 * 3 * LARGEST_PIXELS)
+    if "L" not in arrays:
+        raise FileError(f"{source} has no array 'L' (rows, columns, 3); it holds {', '.join(sorted(arrays)[:8])}")
+    values = arrays["L"]
     if values.ndim != 3 or values.shape[2] != 3 or not np.issubdtype(values.dtype, np.floating):
         raise FileError(f"{source}: 'L' is {values.dtype} of shape {values.shape}; expected floats (rows, columns, 3)")
     values = values.astype(np.float32)

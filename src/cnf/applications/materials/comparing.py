@@ -23,6 +23,7 @@ from cnf.applications.materials.study import (
     case_file,
     keep_case,
     keep_picture,
+    identify,
     known_case,
     measure,
     picture_file,
@@ -59,7 +60,7 @@ class Comparison:
 
     def find(self, method: str) -> Compared | None:
         """The method's result of an earlier run with the same settings and source, if it is there and whole."""
-        case = known_case(self.folder, self.name, method, self.settings, self.light, self.stage.reference.label)
+        case = known_case(self.folder, self.name, method, self.settings, self.light, self.identity)
         place = self.place(method)
         if case is None or not is_fit(place):
             return None
@@ -86,7 +87,7 @@ class Comparison:
         save_fit(fit, self.place(method), self.source, numbers)
         keep_picture(self.stage.image, picture_file(self.folder, self.name, "reference"))
         keep_picture(found.image, picture_file(self.folder, self.name, method))
-        keep_case(found.case, case_file(self.folder, self.name, method))
+        keep_case(replace(found.case, source=self.identity), case_file(self.folder, self.name, method))
         return found
 
     def show(self, fit: Fit) -> Compared:
@@ -104,6 +105,10 @@ class Comparison:
             return found
         title = f"{found.title}, {folder.resolve().name}"
         return replace(found, case=replace(found.case, method=title), title=title)
+
+    @property
+    def identity(self) -> str:
+        return identify(self.subject, self.light)
 
     @property
     def source(self) -> Source:

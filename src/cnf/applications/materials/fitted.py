@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import cnf
-from cnf.applications.materials.fitting import LARGEST_LOG, Fit
+from cnf.applications.materials.fitting import Fit
 from cnf.applications.materials.methods import Model
+from cnf.applications.materials.sampling import LARGEST_LOG
 from cnf.data.materials.angles import encode
 from cnf.data.materials.material import Material, evaluate_in_chunks
 from cnf.description import Reader, described
@@ -58,9 +59,12 @@ class FittedMaterial(Material):
             return self._evaluate(points.to(like.dtype)).to(angles.dtype)
         return self._evaluate(points).to(angles.dtype)
 
+    def reflectance(self, angles: Tensor) -> Tensor:
+        """f decoded, not below zero, whether the directions are valid or not, (P, 3) -> (P, 3)."""
+        return torch.expm1(self.logarithm(angles).clamp(0, LARGEST_LOG))
+
     def __call__(self, angles: Tensor) -> Tensor:
-        reflectance = torch.expm1(self.logarithm(angles).clamp(0, LARGEST_LOG))
-        return torch.where(self.valid(angles)[:, None], reflectance, 0.0)
+        return torch.where(self.valid(angles)[:, None], self.reflectance(angles), 0.0)
 
 
 def as_material(fit: Fit, precision: torch.dtype = torch.float32, reference: Material | None = None) -> FittedMaterial:

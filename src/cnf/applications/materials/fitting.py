@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import cnf
 from cnf.applications.materials.conditions import PLACEMENTS, place_conditions
 from cnf.applications.materials.methods import Method, Model, count_parameters, find_method
-from cnf.applications.materials.sampling import SAMPLINGS, Samples, draw_samples
+from cnf.applications.materials.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
 from cnf.data.materials.material import Material
 from cnf.errors import CnfError, CnfWarning, TrainingError
 from cnf.systems.certificate import Certificate
@@ -30,7 +30,7 @@ PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # relative, of every condition
 WARM_UP, LAST = 0.05, 0.01  # share of the steps in which the rate rises; share of the rate at the end
 CLIP = 1.0  # longest gradient
-LARGEST_LOG = 30.0  # log(1 + f) beyond which a prediction is nonsense
+HIGHEST_RATE = 10.0
 
 Report = Callable[[int, int, float, float | None], object]  # step, steps, loss, worst residual of the conditions
 
@@ -62,8 +62,8 @@ class Settings:
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise CnfError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
-        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
-            raise CnfError(f"the learning rate is a positive number; got {self.rate!r}")
+        if self.rate is not None and not 0 < self.rate <= HIGHEST_RATE:
+            raise CnfError(f"the learning rate is a number above 0, up to {HIGHEST_RATE:g}; got {self.rate!r}")
 
     @property
     def dtype(self) -> torch.dtype:

@@ -24,6 +24,8 @@ from cnf.applications.materials.fitting import Course, Fit, Settings
 from cnf.applications.materials.methods import count_parameters, find_method
 from cnf.applications.materials.sampling import Samples
 from cnf.data.materials.angles import cosines, decode, encode
+from cnf.data.materials.checksums import hash_file
+from cnf.data.materials.material import check_name
 from cnf.errors import CnfError, FileError
 from cnf.files import as_path, read_text, write_atomically
 from cnf.systems.certificate import Certificate
@@ -81,7 +83,7 @@ def check_conditions(fit: Fit) -> ConditionCheck:
     angles = decode(fit.conditions.points.double())
     measured = torch.expm1(fit.conditions.logs.double())
     precision = fit.model.dtype if isinstance(fit.model, cnf.ConstrainedField) else torch.float32
-    fitted = torch.expm1(as_material(fit, precision).logarithm(angles)).double()
+    fitted = as_material(fit, precision).reflectance(angles).double()
     lit = measured[measured > 0]
     relative = (fitted - measured).abs() / measured.clamp_min(float(lit.median()) if len(lit) else 1.0)
     return ConditionCheck(angles, measured, fitted, relative.amax(dim=1))
@@ -102,8 +104,9 @@ def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, flo
     texts = {COURSE: _course_text(fit.course), CONDITIONS: _conditions_text(check)}
     if fit.certificate is not None:
         texts[CERTIFICATE] = f"{fit.certificate}\n"
-    texts[SUMMARY] = json.dumps(_summary(fit, source, numbers, check), indent=2, allow_nan=False) + "\n"
     save_model(fit.model, place / MODEL)
+    summary = {**_summary(fit, source, numbers, check), "model": hash_file(place / MODEL)}
+    texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
     written = [place / MODEL, *(_write(place / name, text) for name, text in texts.items())]
     if fit.certificate is None:
         (place / CERTIFICATE).unlink(missing_ok=True)
@@ -120,19 +123,29 @@ def load_fit(folder: object) -> KeptFit:
         conditions = _read_conditions(place / CONDITIONS)
         method = find_method(summary["method"], len(conditions))
         settings = Settings(**summary["settings"])
-        name, label = str(summary["name"]), str(summary["label"])
+        name, label = check_name(summary["name"]), str(summary["label"])
         source = Source(str(summary["source"]["path"]), summary["source"]["name"])
         numbers = {str(key): None if v is None else float(v) for key, v in summary["numbers"].items()}
         course = _read_course(place / COURSE, str(summary["stopped"]))
         expected, seconds = int(summary["parameters"]), float(summary["seconds"])
     except FileError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, CnfError, csv.Error) as error:
+        digest = str(summary["model"])
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        CnfError,
+        csv.Error,
+    ) as error:
         raise FileError(
             f"the fit in {place} is damaged or of another version ({type(error).__name__}); fit again"
         ) from None
     model = load_model(place / MODEL, method.constrained)
-    if count_parameters(model) != expected:
+    if count_parameters(model) != expected or hash_file(place / MODEL) != digest:
         raise FileError(f"{place / MODEL} does not belong to its {SUMMARY}: files of two fits are mixed; fit again")
     certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
     fit = Fit(name, label, method, settings, model, conditions, course, certificate, seconds)

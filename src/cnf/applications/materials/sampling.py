@@ -22,6 +22,7 @@ LIMITS = (math.pi / 2, math.pi / 2, 2 * math.pi)  # of theta_h, theta_d, phi_d
 HIGHLIGHT = 0.1  # standard deviation of theta_h, in radians, of conditions around the highlight
 SAMPLINGS = ("highlight", "uniform")
 Draw = Callable[[int, torch.Generator], Tensor]  # how many -> angles (count, 3)
+LARGEST_LOG = 30.0  # log(1 + f) beyond which a value is nonsense, measured or predicted
 TRIES = 200  # batches of candidates before a material counts as unknown nearly everywhere
 
 
@@ -105,6 +106,9 @@ def take_measurements(material: Scattered, which: Tensor) -> Samples:
 
 def as_samples(material: Material, angles: Tensor, reflectance: Tensor) -> Samples:
     logs = torch.log1p(reflectance.to(torch.float64))
-    if not bool(torch.isfinite(logs).all()):
-        raise ConstraintError(f"{material.label} is not finite at some directions; repair or remove them")
+    if not bool((logs <= LARGEST_LOG).all()):
+        raise ConstraintError(
+            f"{material.label} is not finite, or above {math.exp(LARGEST_LOG):.0e}, at some directions; repair or "
+            "remove them"
+        )
     return Samples(encode(angles), logs, cosines(angles)[0].clamp(0, 1))

@@ -28,14 +28,17 @@ from cnf.applications.materials.rendering import Scene, prepare_scene
 from cnf.applications.materials.sampling import draw_samples
 from cnf.applications.materials.tone import exposure_for, tone_map
 from cnf.data.environments import Environment, read_environment, studio
+from cnf.data.arrays import read_arrays
 from cnf.data.materials import Material, read_material
+from cnf.data.materials.checksums import hash_file
+from cnf.data.materials.reading import is_generated
 from cnf.errors import CnfError, FileError
-from cnf.files import read_text, write_atomically
+from cnf.files import as_path, read_text, write_atomically
 
 HELD_OUT, HELD_SEED = 20_000, 2**40  # samples that no training sees: seeds of trainings are smaller
 TIMED = 100_000  # evaluations that inference is timed with; scaled to a million
 FAILURES = (CnfError, RuntimeError, MemoryError)  # of one material; torch reports a lack of memory as a RuntimeError
-LARGEST_CASE = 16 * 2**20  # bytes
+LARGEST_CASE, LARGEST_PICTURE = 16 * 2**20, 2**28  # bytes
 STEPS = 80  # of the renderer's quadrature
 
 
@@ -83,7 +86,7 @@ class Case:
     steps: list[int]
     losses: list[float]
     times: list[float]
-    source: str = ""  # the file or words of the material
+    source: str = ""  # the material's file or words and the light's file, with their contents, as `identify` says
     rate: float | None = None  # the learning rate it was trained with
 
 
@@ -168,17 +171,25 @@ def picture_file(folder: Path, subject_name: str, method: str) -> Path:
 
 def read_case(path: Path) -> Case:
     try:
-        return Case(**json.loads(read_text(path, LARGEST_CASE)))
-    except (ValueError, TypeError):
+        case = Case(**json.loads(read_text(path, LARGEST_CASE)))
+        numbers = (case.rmse, case.psnr, case.ssim, case.log_error, case.seconds, case.inference_seconds)
+        rows = (case.steps, case.losses, case.times)
+        whole = all(isinstance(n, float | int) for n in (*numbers, case.parameters, *(v for row in rows for v in row)))
+        if not whole or len({len(row) for row in rows}) != 1 or not isinstance(case.residual, float | int | None):
+            raise ValueError("not numbers")
+    except (ValueError, TypeError, RecursionError):
         raise FileError(f"{path} is damaged or of another version; remove it to run the case again") from None
+    return case
 
 
 def read_picture(path: Path) -> Tensor:
     try:
-        with np.load(path, allow_pickle=False) as content:
-            return torch.from_numpy(content["image"].astype(np.float64))
-    except (OSError, ValueError, KeyError) as error:
-        raise FileError(f"{path} cannot be read ({error}); remove it to run the case again") from None
+        image = torch.from_numpy(read_arrays(path, LARGEST_PICTURE)["image"].astype(np.float64))
+        if image.ndim != 3 or image.shape[2] != 3 or not bool(((image >= 0) & (image <= 1)).all()):
+            raise ValueError("not a picture")
+    except (FileError, ValueError, KeyError, TypeError):
+        raise FileError(f"{path} is damaged; remove it to run the case again") from None
+    return image
 
 
 def known_case(
@@ -190,11 +201,21 @@ def known_case(
         return None
     try:
         case = read_case(path)
+        read_picture(picture_file(folder, name, method))
     except FileError:
         return None
     same = case.settings == asdict(settings) and case.light == asdict(light)
     same = same and case.rate in (None, learning_rate(method, settings))
     return case if same and (source is None or case.source in ("", source)) else None
+
+
+def identify(subject: Subject, light: Light) -> str:
+    """What was read for a case: a file by its path and contents, so that a file that was changed is fitted again."""
+    found = [subject.path, subject.name or "", light.path or "studio"]
+    for path in (subject.path, light.path):
+        if path is not None and not is_generated(path):
+            found.append(hash_file(as_path(path)))
+    return " ".join(found)
 
 
 def learning_rate(method: str, settings: Settings) -> float:
@@ -208,11 +229,11 @@ def run_material(
     """All methods on one material; finished ones are read, others are run and written."""
     torch.set_num_threads(threads)
     material = subject.read()
-    reference = picture_file(folder, material.name, "reference")
+    reference, source = picture_file(folder, material.name, "reference"), identify(subject, light)
     stage: Stage | None = None
     cases = []
     for method in methods:
-        case = known_case(folder, material.name, method, settings, light, subject.path)
+        case = known_case(folder, material.name, method, settings, light, source)
         if case is None:
             if stage is None:
                 stage = Stage.of(material, light.environment(), light.size)
@@ -221,7 +242,7 @@ def run_material(
             if fit.course.stopped == "interrupted":
                 raise KeyboardInterrupt
             image, errors = stage.show(as_material(fit, reference=material))
-            case = replace(measure(fit, material, subject.group, light, errors), source=subject.path)
+            case = replace(measure(fit, material, subject.group, light, errors), source=source)
             keep_picture(image, picture_file(folder, material.name, method))
             keep_case(case, case_file(folder, material.name, method))
         cases.append(case)

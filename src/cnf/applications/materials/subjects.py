@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cnf.applications.materials.fitting import Settings
-from cnf.applications.materials.study import Case, Light, Subject, known_case, specularity
+from cnf.applications.materials.study import Case, Light, Subject, identify, known_case, specularity
 from cnf.data.materials import Material, read_material
 from cnf.data.materials.reading import decode_archive, is_generated, name_table
 from cnf.errors import CnfError, FileError, nearest
@@ -124,7 +124,7 @@ def finished_cases(
     found = []
     for one in chosen:
         for method in methods:
-            case = known_case(folder, one.name, method, settings, light, one.label)
+            case = known_case(folder, one.name, method, settings, light, identify(one.subject, light))
             if case is not None:
                 found.append(replace(case, group=one.subject.group))
     return found

@@ -190,7 +190,7 @@ def read_merl(path: object, convention: str = "nodes") -> Table:
     for channel, unit in enumerate(UNITS):
         values[..., channel] = np.where(stored[channel] < 0, np.nan, stored[channel] * unit)
     known = find_name(hashlib.sha256(content).hexdigest())
-    label = f"MERL {known}" if known else f"table {source.stem}"
+    label = f"MERL {known}" if known else f"table {simplify_name(source.stem)}"
     return Table(simplify_name(source.stem), label, torch.from_numpy(values), convention)
 
 
