@@ -92,12 +92,12 @@ def fit(
     made = train_with_display(given, basis, settings)
     if not made.course.step:
         raise KeyboardInterrupt  # before the first step: there is nothing to keep
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CnfWarning)  # the certificate says the same
-        if made.course.stopped == "interrupted" and is_fit(folder):
+    if made.course.stopped == "interrupted" and is_fit(folder):
         folder = check_folder(folder / "interrupted")
         say(f"\n{out} holds a fit already, which is kept; what was reached goes to {folder}")
-    finish_fit(made, stage, folder, Source(file, name), picture)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the certificate says the same
+        finish_fit(made, stage, folder, Source(file, name), picture)
 
 
 def train_with_display(given: Material, method: str, settings: Settings) -> Fit:

@@ -27,8 +27,8 @@ from cnf.applications.materials.metrics import ImageErrors, image_errors
 from cnf.applications.materials.rendering import Scene, prepare_scene
 from cnf.applications.materials.sampling import draw_samples
 from cnf.applications.materials.tone import exposure_for, tone_map
-from cnf.data.environments import Environment, read_environment, studio
 from cnf.data.arrays import read_arrays
+from cnf.data.environments import Environment, read_environment, studio
 from cnf.data.materials import Material, read_material
 from cnf.data.materials.checksums import hash_file
 from cnf.data.materials.reading import is_generated

@@ -121,7 +121,7 @@ def read_rgl(path: object) -> RglMeasured:
     stem = source.stem.removesuffix("_rgb")
     return RglMeasured(
         name=simplify_name(stem),
-        label=f"RGL {stem}",
+        label=f"RGL {simplify_name(stem)}",
         description=read_description(fields),
         theta_i=theta,
         ndf=grids["ndf"],
