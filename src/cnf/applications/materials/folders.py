@@ -128,9 +128,9 @@ def load_fit(folder: object) -> KeptFit:
         numbers = {str(key): None if v is None else float(v) for key, v in summary["numbers"].items()}
         course = _read_course(place / COURSE, str(summary["stopped"]))
         expected, seconds = int(summary["parameters"]), float(summary["seconds"])
+        digest = str(summary["model"])
     except FileError:
         raise
-        digest = str(summary["model"])
     except (
         ValueError,
         TypeError,
