@@ -63,6 +63,33 @@ def hooked_last(before: bool) -> nn.Module:
     return network
 
 
+def hooked_inside(part: Callable[[nn.Module], nn.Module], before: bool = False) -> nn.Module:
+    """An MLP with a hook on `part` of it."""
+    network = encoders.MLP(2, 12, [8], seed=0)
+    hooked(part(network), before)
+    return network
+
+
+def overridden(network: nn.Module, part: Callable[[nn.Module], nn.Module]) -> nn.Module:
+    """A forward set on one module and not on its class."""
+    changed = part(network)
+    usual = changed.forward
+    changed.forward = lambda x: usual(x).sin()  # type: ignore[method-assign]
+    return network
+
+
+def itself(network: nn.Module) -> nn.Module:
+    return network
+
+
+def layers_of(network: nn.Module) -> nn.Module:
+    return network.layers  # type: ignore[return-value]
+
+
+def last_of(network: nn.Module) -> nn.Module:
+    return list(network.modules())[-1]
+
+
 def shared_last() -> nn.Module:
     """The last layer also stands in the middle; a metric of the hidden values would hold, but is not worth a proof."""
     layer = nn.Linear(8, 8)
@@ -112,6 +139,14 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
     "hook on a nested Sequential": lambda: nn.Sequential(nn.Linear(2, 2).double(), hooked(sequential())),
     "hook on the last layer": lambda: hooked_last(before=False),
     "hook before the last layer": lambda: hooked_last(before=True),
+    "hook on an encoder's layers": lambda: hooked_inside(layers_of),
+    "hook before an encoder's layers": lambda: hooked_inside(layers_of, before=True),
+    "hook on an encoder's last layer": lambda: hooked_inside(last_of),
+    "hook before an encoder's last layer": lambda: hooked_inside(last_of, before=True),
+    "forward of its own": lambda: overridden(encoders.SIREN(2, 12, [8], 5.0, 0), itself),
+    "forward of its own, Sequential": lambda: overridden(sequential(), itself),
+    "forward of its own, an encoder's layers": lambda: overridden(encoders.MLP(2, 12, [8], seed=0), layers_of),
+    "forward of its own, last layer": lambda: overridden(encoders.FourierFeatures(2, 12, 4, 0.7, seed=0), last_of),
     "shared last layer": shared_last,
     "own module": Folded,
     "own Sequential": lambda: Own(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 12)).double(),
@@ -242,3 +277,47 @@ def test_derivatives_take_the_long_way_to_the_same_field(latex: str):
         expected = (seconds[0] + seconds[1])[:, None]
     found = solution.apply(latex, PLACES)
     assert (found - expected).abs().max() <= 1e-10 * max(1.0, float(expected.detach().abs().max()))
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+def test_a_hook_on_all_modules_is_heard(before: bool):
+    """A global hook that changes the layer with 12 outputs: the kernel is that of the encoder as it is called now."""
+    basis = Kernel(PLANE, ANCHORS, kernels.Gaussian(WIDTH), SHORT["MLP"]())
+    plain = basis(PLACES).detach()
+
+    def concerns(module: nn.Module) -> bool:
+        return isinstance(module, nn.Linear) and module.out_features == 12
+
+    if before:
+        handle = nn.modules.module.register_module_forward_pre_hook(
+            lambda module, given: (2 * given[0],) if concerns(module) else None
+        )
+    else:
+        handle = nn.modules.module.register_module_forward_hook(
+            lambda module, given, found: found.sin() if concerns(module) else None
+        )
+    try:
+        found, expected = basis(PLACES).detach(), whole(basis, PLACES).detach()
+    finally:
+        handle.remove()
+    assert (found - expected).abs().max() <= 1e-12
+    assert (found - plain).abs().max() > 1e-3
+    assert (basis(PLACES) - plain).abs().max() <= 1e-15
+
+
+OWN_FORWARDS = [name for name in REFUSED if name.startswith("forward of its own")]
+
+
+@pytest.mark.parametrize("name", [*OWN_FORWARDS[2:], "hook on an encoder's layers"])
+def test_derivatives_of_altered_encoders_belong_to_their_values(name: str):
+    """d/dx of the kernel by requests, against autograd of the values pair by pair from the encoder as it is called."""
+    basis = Kernel(PLANE, ANCHORS, kernels.Gaussian(WIDTH), REFUSED[name]())
+    conditions = [PLANE.constraint("u", at=ANCHORS, equals=ANCHORS[:, 0].cos(), name="u")]
+    solution = cnf.ConstrainedField(basis, conditions).solve()
+    x = PLACES.clone().requires_grad_()
+    weights = torch.linalg.solve(whole(basis, ANCHORS), ANCHORS[:, :1].cos())
+    (expected,) = torch.autograd.grad((whole(basis, x) @ weights).sum(), x)
+    found = solution.apply(r"\partial_x u", PLACES)
+    largest = float(expected.abs().max())
+    assert largest > 1e-3
+    assert (found - expected[:, :1]).abs().max() <= 1e-8 * max(1.0, largest)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import pathlib
+import zipfile
 
 import numpy as np
 import pytest
@@ -124,6 +126,83 @@ def test_archives_are_read_and_bad_ones_refused(tmp_path):
         with pytest.raises(FileError, match=name.replace(".", r"\.")) as caught:
             read_environment(tmp_path / name)
         assert "\n" not in str(caught.value)
+
+
+LIT = np.random.default_rng(2).random((4, 8, 3)).astype(np.float32)
+
+
+def map_archive(header: bytes | None = None) -> bytes:
+    """The bytes of an archive with the map LIT, its array's header replaced by one of the same length if given."""
+    array, packed = io.BytesIO(), io.BytesIO()
+    np.save(array, LIT)
+    content = array.getvalue()
+    if header is not None:
+        content = content[:10] + header.ljust(118)[:117] + b"\n" + content[128:]
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("L.npy", content)
+    return packed.getvalue()
+
+
+def object_archive() -> bytes:
+    packed = io.BytesIO()
+    np.savez(packed, L=np.array([[[print, len, 1.0]]], dtype=object))
+    return packed.getvalue()
+
+
+def change_entry(at: int, value: int) -> bytes:
+    """The archive with one byte of its central directory's entry changed."""
+    data = bytearray(map_archive())
+    data[data.rindex(b"PK\x01\x02") + at] = value
+    return bytes(data)
+
+
+ARCHIVES = {
+    "encrypted": lambda: change_entry(8, 1),
+    "needs a later version": lambda: change_entry(6, 173),
+    "unknown packing": lambda: change_entry(10, 99),
+    "packed by lzma, it says": lambda: change_entry(10, 14),
+    "starts elsewhere": lambda: change_entry(42, 250),
+    "objects": object_archive,
+    "garbage header": lambda: map_archive(b"{" * 100),
+    "deep header": lambda: map_archive(b"(" * 117),
+    "header that calls": lambda: map_archive(b"{'descr': print(1), 'fortran_order': False, 'shape': (4, 8, 3)}"),
+    "header of another type": lambda: map_archive(b"{'descr': '<q9', 'fortran_order': False, 'shape': (4, 8, 3)}"),
+    "huge shape": lambda: map_archive(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999, 999999, 3)}"),
+    "negative shape": lambda: map_archive(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-4, -8, 3)}"),
+    "objects, it says": lambda: map_archive(b"{'descr': '|O', 'fortran_order': False, 'shape': (4, 4, 3)}"),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_damaged_archives_are_refused_in_one_line(tmp_path, name):
+    """Whatever the archive or the array's header says: a FileError that names the file, and nothing is unpickled."""
+    path = tmp_path / "map.npz"
+    path.write_bytes(map_archive())
+    assert np.array_equal(read_environment(path).radiance.numpy(), LIT)
+    path.write_bytes(ARCHIVES[name]())
+    with pytest.raises(FileError, match=r"map\.npz") as caught:
+        read_environment(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0x01, 0xFF])
+def test_bytes_of_an_archive(tmp_path, value):
+    """Any single byte changed, every third of them looked at: refused, or the map is the same; no other exception."""
+    path = tmp_path / "map.npz"
+    data = map_archive()
+    refused = 0
+    places = range(value % 3, len(data), 3)
+    for at in places:
+        path.write_bytes(data[:at] + bytes([data[at] ^ value]) + data[at + 1 :])
+        try:
+            assert np.array_equal(read_environment(path).radiance.numpy(), LIT), at
+        except FileError:
+            refused += 1
+    for length in range(0, len(data), 41):
+        path.write_bytes(data[:length])
+        with pytest.raises(FileError):
+            read_environment(path)
+    assert refused > len(places) / 2
 
 
 def test_maps_that_are_no_light_are_refused():

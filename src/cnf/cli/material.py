@@ -60,7 +60,7 @@ def fit(
     """A compact model of a material that reproduces 100 of its measurements exactly.
 
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
-    certificate.txt and pictures. Ctrl-C ends the training and writes what was reached.
+    certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
     """
     from cnf.applications.materials.folders import Source, is_fit
     from cnf.applications.materials.methods import find_method
@@ -147,9 +147,13 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: b
     if made.certificate is not None:
         say(f"\n{made.certificate}")
         verdict = "exact" if made.certificate.exact else "NOT exact"
-        say(f"\nthe {len(made.conditions)} measurements are {verdict}: reflectance differs by {worst:.1e} at most")
+        say(
+            f"\nthe {len(made.conditions)} measurements are {verdict}: reflectance differs by {worst:.1e} of its size at most"
+        )
     else:
-        say(f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e}")
+        say(
+            f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e} of its size"
+        )
     say(
         f"rendered: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; mean error of log(1 + f) "
         f"{numbers['log_error']:.2e}; {numbers['inference_seconds_per_million']:.2f} s for a million evaluations"

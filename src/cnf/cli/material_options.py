@@ -23,7 +23,7 @@ ALL_METHODS = (
 FILES = "MERL .binary, RGL .bsdf, .npz, .csv, or words such as ggx:gold:0.1, plastic:0.8,0.1,0.1:0.1, lambert:0.5"
 
 Name = Annotated[str | None, typer.Option("--name", help="Which material of an archive; cnf material list shows them.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A quarter of the samples, 480 steps instead of 1280.")]
+Quick = Annotated[bool, typer.Option("--quick", help="640 steps of 1000 samples instead of 1280 of 5000.")]
 Samples = Annotated[int | None, typer.Option(min=1, max=10**7, help="Of the material, for training (640000).")]
 Epochs = Annotated[int | None, typer.Option(min=1, max=10**6, help="How often all samples are used (10).")]
 Batch = Annotated[int | None, typer.Option(min=1, max=10**7, help="Samples per step (5000).")]

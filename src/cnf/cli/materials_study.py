@@ -50,7 +50,8 @@ def materials(
     env: options.Env = None,
     size: options.Size = 128,
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="480 steps per fit, or the paper's budget: 1280 larger ones.")
+        bool,
+        typer.Option("--quick/--full", help="640 steps of 1000 samples per fit, or the paper's budget: 1280 of 5000."),
     ] = True,
     samples: options.Samples = None,
     epochs: options.Epochs = None,

@@ -66,6 +66,11 @@ class Settings:
             raise CnfError(f"the learning rate is a number above 0, up to {HIGHEST_RATE:g}; got {self.rate!r}")
 
     @property
+    def steps(self) -> int:
+        """Updates of a training; the same for a list of measurements that is shorter than `samples`."""
+        return self.epochs * max(1, self.samples // self.batch)
+
+    @property
     def dtype(self) -> torch.dtype:
         return PRECISIONS[self.precision]
 
@@ -147,14 +152,13 @@ def _build(method: Method, conditions: Samples, settings: Settings) -> Model:
 def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> Course:
     """Adam; the rate rises for a twentieth of the steps and then falls as a cosine. Changes the model in place."""
     data = samples.to(torch.float32)
-    per_epoch = max(1, len(data) // settings.batch)
-    steps = settings.epochs * per_epoch
+    steps = settings.steps
     rate = method.rate if settings.rate is None else settings.rate
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=rate)
     course, started, recent = Course(), time.perf_counter(), []
     try:
-        for step, batch in enumerate(_batches(data, settings, per_epoch)):
+        for step, batch in enumerate(_batches(data, settings)):
             for group in optimizer.param_groups:
                 group["lr"] = rate * _schedule(step, steps)
             values, residual = _predict(model, batch.points)
@@ -179,14 +183,16 @@ def train(model: Model, samples: Samples, method: Method, settings: Settings, re
     return course
 
 
-def _batches(data: Samples, settings: Settings, per_epoch: int) -> Iterator[Samples]:
-    """Every epoch all samples in a new order, without repetition."""
+def _batches(data: Samples, settings: Settings) -> Iterator[Samples]:
+    """As many batches as there are steps; all samples in a random order, then again in another."""
     generator = torch.Generator().manual_seed(settings.seed + 2)
-    for _ in range(settings.epochs):
-        order = torch.randperm(len(data), generator=generator)
-        for k in range(per_epoch):
-            which = order[k * settings.batch : (k + 1) * settings.batch]
-            yield Samples(data.points[which], data.logs[which], data.cosines[which])
+    per_round = max(1, len(data) // settings.batch)
+    for step in range(settings.steps):
+        k = step % per_round
+        if k == 0:
+            order = torch.randperm(len(data), generator=generator)
+        which = order[k * settings.batch : (k + 1) * settings.batch]
+        yield Samples(data.points[which], data.logs[which], data.cosines[which])
 
 
 def _schedule(step: int, steps: int) -> float:
