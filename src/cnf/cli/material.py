@@ -147,13 +147,9 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: b
     if made.certificate is not None:
         say(f"\n{made.certificate}")
         verdict = "exact" if made.certificate.exact else "NOT exact"
-        say(
-            f"\nthe {len(made.conditions)} measurements are {verdict}: reflectance differs by {worst:.1e} of its size at most"
-        )
+        say(f"\nthe {len(made.conditions)} measurements are {verdict}: relative error of reflectance {worst:.1e}")
     else:
-        say(
-            f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e} of its size"
-        )
+        say(f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e}")
     say(
         f"rendered: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; mean error of log(1 + f) "
         f"{numbers['log_error']:.2e}; {numbers['inference_seconds_per_million']:.2f} s for a million evaluations"
