@@ -185,6 +185,8 @@ def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Pat
     if any(loss > 0 for loss in course.loss):  # a logarithmic scale has no zero
         entries = {made.method.name: (course.step, course.loss, course.seconds)}
         made_here.append(draw_learning_curves(entries, folder / "curve.png", made.label))
+    else:
+        (folder / "curve.png").unlink(missing_ok=True)  # that of an earlier fit would not be this one's
     return made_here
 
 

@@ -214,7 +214,10 @@ def identify(subject: Subject, light: Light) -> str:
     found = [subject.path, subject.name or "", light.path or "studio"]
     for path in (subject.path, light.path):
         if path is not None and not is_generated(path):
-            found.append(hash_file(as_path(path)))
+            try:
+                found.append(hash_file(as_path(path)))
+            except OSError as error:
+                raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
     return " ".join(found)
 
 
@@ -246,9 +249,17 @@ def run_material(
             keep_picture(image, picture_file(folder, material.name, method))
             keep_case(case, case_file(folder, material.name, method))
         cases.append(case)
-    if not reference.exists():
+    if stage is None and not is_picture(reference, light.size):
         keep_picture(Stage.of(material, light.environment(), light.size).image, reference)
     return cases
+
+
+def is_picture(path: Path, size: int) -> bool:
+    """Whether the file is a whole picture of that size."""
+    try:
+        return path.exists() and len(read_picture(path)) == size
+    except FileError:
+        return False
 
 
 def keep_case(case: Case, path: Path) -> None:
