@@ -5,7 +5,7 @@ distances, and
 
     |phi(x) - phi(c)|^2 = (h - h_c)^T G (h - h_c),    G = W^T W / length^2,
 
-so one product of h with [G | -2 G h_c] gives the distances to all anchors; neither b nor phi is ever formed. For 256
+so products of h with G and with -2 G h_c give the distances to all anchors; neither b nor phi is ever formed. For 256
 hidden values, 512 features and 100 anchors that is half the work of the layer and the distances.
 """
 
@@ -27,7 +27,8 @@ class HiddenMetric:
 
     body: nn.Module
     centre: Tensor  # (H,) mean of the anchors' hidden values
-    table: Tensor  # (H, H + N): G and -2 G h_c
+    metric: Tensor  # (H, H): G
+    image: Tensor  # (H, N): -2 G h_c
     squares: Tensor  # (N,) h_c^T G h_c
 
     @staticmethod
@@ -39,19 +40,23 @@ class HiddenMetric:
         metric = weight.T @ weight
         image = metric @ hidden.T  # (H, N)
         squares = (hidden.T * image).sum(dim=0)
-        return HiddenMetric(body, centre, torch.cat([metric, -2 * image], dim=1), squares)
+        return HiddenMetric(body, centre, metric, -2 * image, squares)
 
     def in_precision(self, precision: torch.dtype) -> HiddenMetric:
-        body, centre, table = Recast(self.body, precision), self.centre.to(precision), self.table.to(precision)
-        return replace(self, body=body, centre=centre, table=table, squares=self.squares.to(precision))
+        return replace(
+            self,
+            body=Recast(self.body, precision),
+            centre=self.centre.to(precision),
+            metric=self.metric.to(precision),
+            image=self.image.to(precision),
+            squares=self.squares.to(precision),
+        )
 
     def distances(self, x: Tensor) -> Tensor:
         """Squared, scaled distances of points to all anchors, (P, D) -> (P, N)."""
         hidden = self.body(x) - self.centre
-        width = hidden.shape[1]
-        products = hidden @ self.table
-        own = (hidden * products[:, :width]).sum(dim=1, keepdim=True)
-        return products[:, width:] + own + self.squares
+        own = (hidden * (hidden @ self.metric)).sum(dim=1, keepdim=True)
+        return torch.addmm(self.squares, hidden, self.image) + own
 
 
 def split_encoder(encoder: nn.Module) -> tuple[nn.Module, nn.Linear] | None:

@@ -57,14 +57,19 @@ class Method:
         return cnf.ConstrainedField(basis, imposed, tolerance=tolerance)
 
     def width_for(self, conditions: Samples, parameters: int) -> int:
-        """The width whose model comes nearest to a number of parameters."""
+        """The width whose model comes nearest to a number of parameters; a multiple of 8 if that is within a percent.
+
+        Products of matrices are up to twice as fast if rows start at round addresses: 256 instead of 257.
+        """
         low, high = 1, 2
         while self.size(conditions, high) < parameters:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.size(conditions, middle) <= parameters else (low, middle)
-        return min((low, high), key=lambda width: abs(self.size(conditions, width) - parameters))
+        round_ones = [width for width in (low // 8 * 8, low // 8 * 8 + 8) if width]
+        found = [w for w in round_ones if abs(self.size(conditions, w) - parameters) <= 0.01 * parameters]
+        return min(found or (low, high), key=lambda width: abs(self.size(conditions, width) - parameters))
 
     def size(self, conditions: Samples, width: int) -> int:
         """Parameters of the model: those of its network, or what its hypernetwork takes to write them."""
