@@ -5,7 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("speed", "memory", "hypernet", "light_path", "advection", "transfer", "conditioning", "pde", "sparse")
+NAMES = (
+    "speed",
+    "memory",
+    "hypernet",
+    "light_path",
+    "advection",
+    "transfer",
+    "conditioning",
+    "pde",
+    "sparse",
+    "materials",
+)
 
 
 def main() -> int:
