@@ -28,7 +28,7 @@ from cnf.solvers import Cholesky, Krylov, Solver, SparseCholesky, SparseLU, pard
 from cnf.solvers.adjoint import solve
 from cnf.solvers.schwarz import cut_up
 from cnf.systems.form import assemble, find_structure
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 RING, TUBE, OFFSET, NEIGHBOURS = 0.7, 0.3, 0.01, 60
 AREA = 4 * math.pi**2 * RING * TUBE

@@ -16,7 +16,7 @@ import cnf
 from benchmarks.reference import assemble_laplacian
 from benchmarks.timing import compare
 from cnf.systems.assembly import assemble_matrices
-from cnf.systems.condition import condition_number
+from cnf.solvers.condition import condition_number
 
 POINTS, BANDWIDTH = 1024, 2.0
 

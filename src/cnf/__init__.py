@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from cnf import bases, constraints, domains, encoders, errors, kernels, losses, operators, solvers, tuning
+from cnf.certificate import Certificate
 from cnf.constraints import Box, Constraint, Space
 from cnf.field import ConstrainedField
 from cnf.problems import Answer, Problem
@@ -18,6 +19,7 @@ except PackageNotFoundError:  # run from a source tree that was not installed
 __all__ = [
     "Answer",
     "Box",
+    "Certificate",
     "ConstrainedField",
     "Constraint",
     "History",

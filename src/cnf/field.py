@@ -11,49 +11,42 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases import Recommendation, recommend
-from cnf.bases.basis import Basis, Evaluator, check_smoothness
-from cnf.bases.determinism import refuse_unsteady
-from cnf.bases.hermite import Hermite
-from cnf.bases.layers import smoothness as network_smoothness
+from cnf.bases.basis import Basis
+from cnf.bases.holding import Holder
+from cnf.bases.suitability import PRECISIONS, check_parts, suited
+from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint
 from cnf.description import described, described_solver
-from cnf.errors import (
-    BasisError,
-    CnfError,
-    CnfWarning,
-    ConstraintError,
-    OverdeterminedError,
-    SmoothnessWarning,
-    nearest,
-)
+from cnf.errors import BasisError, CnfError, CnfWarning, ConstraintError, nearest
 from cnf.files import write_archive
 from cnf.operators.jets import MultiIndex
-from cnf.patched import solve_in_patches
-from cnf.solution import BaseFunction, Solution
-from cnf.solvers import Auto, Patches, Solver
-from cnf.solvers.adjoint import solve
-from cnf.solvers.solver import Factor
-from cnf.systems.assembly import Block, assemble_targets, joint_columns
-from cnf.systems.certificate import Certificate
-from cnf.systems.fingerprint import fingerprint, plain_attributes
-from cnf.systems.form import KnownStructure, assemble, find_structure, is_finite
-from cnf.systems.judgement import certify, judge
-from cnf.systems.layout import lay_out
-from cnf.systems.quadrature import quadrature_errors, resolve
-from cnf.systems.sparse import SparseMatrix
+from cnf.solution import Solution
+from cnf.solvers import Auto, Method
+from cnf.systems.assembly import applied
+from cnf.systems.base_function import BaseFunction
+from cnf.systems.choosing import formulate
+from cnf.systems.fingerprint import fingerprint_of
+from cnf.systems.formulation import Plan
+from cnf.systems.quadrature import resolve
 
 KIND, VERSION = "cnf field", 1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+SAMPLE = 32  # points of each constraint measured on the field at a step of training
 
 
-@dataclass(frozen=True)
-class Factored:
-    """The part of a solve that does not depend on the right-hand sides."""
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a solution is made of, as it is at one moment: later changes of the field do not reach it."""
 
-    evaluator: Evaluator
-    matrices: tuple[Tensor | SparseMatrix, ...]
-    factors: tuple[Factor, ...]
-    seconds: float
+    basis: Basis
+    base: nn.Module | None
+    constraints: tuple[Constraint, ...]
+    seconds: float = 0.0  # that planning took
+
+    @staticmethod
+    def held(field: ConstrainedField) -> Parts:
+        holder = Holder()
+        return Parts(*(holder.held(part) for part in (field.basis, field.base, field.constraints)))
 
 
 class ConstrainedField(nn.Module):
@@ -70,7 +63,7 @@ class ConstrainedField(nn.Module):
         basis: Basis | str,
         constraints: Sequence[Constraint] | Constraint,
         base: nn.Module | None = None,
-        solver: Solver | None = None,
+        solver: Method | None = None,
         tolerance: float | None = None,
         on_violation: str = "warn",
     ):
@@ -90,38 +83,24 @@ class ConstrainedField(nn.Module):
             raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
         if base is not None and not isinstance(base, nn.Module):
             raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
-        self.solver = solver if solver is not None else Auto()
-        if not isinstance(self.solver, Solver):
-            raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(solver).__name__}")
+        self.solver = Auto() if solver is None else solver
         self.basis, self.base, self.on_violation = basis, base, on_violation
-        self.constraints = _checked(basis, constraints)
+        self.constraints = suited(basis, base, constraints)
         self.dtype = self.constraints[0].points.dtype
         self.basis.to(self.dtype)
-        self.tolerance = tolerance if tolerance is not None else TOLERANCE.get(self.dtype, 1e-4)
-        self.layout = lay_out(basis, self.constraints)
-        self._check_size()
+        self.tolerance = tolerance if tolerance is not None else TOLERANCE[self.dtype]
+        self._formulation = formulate(self.solver, basis, self.constraints)  # learns the structure of its systems
         self.constraints = resolve(basis, self.constraints)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
         self._adopt_coefficients()
-        self._cache: tuple[tuple, Factored | None, Solution] | None = None  # nothing is factored for patches
-        self._structure: KnownStructure | None = None  # of a sparse system: kept while points and supports stay
+        self._cache: tuple[object, Plan | None, Solution] | None = None
 
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
         """Assemble, factor, solve, measure; differentiable in everything learnable."""
-        if isinstance(self.solver, Patches):
-            return self._patched()
-        return self._solved(self._factored())
-
-    def _patched(self) -> Solution:
-        assert isinstance(self.solver, Patches)
-        self._check_parts()
-        base = self._base_function()
-        constraints = tuple(c.renewed() for c in self.constraints)
-        given = (self.basis, constraints, self.layout, self.solver, self.base, base)
-        return solve_in_patches(*given, self._is_symmetric(), self.tolerance, self.on_violation)
+        return self._solved(*self._planned())
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -137,13 +116,9 @@ class ConstrainedField(nn.Module):
         key = self._key()
         if self._cache is None or self._cache[0] != key:
             with torch.no_grad():
-                factored = None if isinstance(self.solver, Patches) else self._factored()
-                self._cache = (key, factored, self._constant(factored))
+                held, plan = self._planned()
+                self._cache = (key, plan, replace(self._solved(held, plan), constant=True))
         return self._cache[2]
-
-    def _constant(self, factored: Factored | None) -> Solution:
-        solved = self._patched() if factored is None else self._solved(factored)
-        return replace(solved, constants=tuple(self.parameters()))
 
     @property
     def certificate(self) -> Certificate:
@@ -164,9 +139,10 @@ class ConstrainedField(nn.Module):
         before = self._key()
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
-        if self._cache is not None and self._cache[0] == before:
+        if self._cache is not None and self._cache[0] == before and self._cache[1] is not None:
             with torch.no_grad():
-                self._cache = (self._key(), self._cache[1], self._constant(self._cache[1]))
+                plan = self._cache[1]
+                self._cache = (self._key(), plan, replace(self._solved(Parts.held(self), plan), constant=True))
         return self.solution
 
     def transfer(self, constraints: Sequence[Constraint] | Constraint, **changes: object) -> ConstrainedField:
@@ -190,114 +166,43 @@ class ConstrainedField(nn.Module):
             )
         return self.constraints[0].name
 
-    def _factored(self) -> Factored:
+    def _planned(self) -> tuple[Parts, Plan]:
+        check_parts(self.basis, self.base, self.dtype)
         started = time.perf_counter()
-        self._check_parts()
-        evaluator = self.basis.snapshot()
-        self._structure = find_structure(
-            evaluator, self.basis, self.constraints, self.layout, self.solver, self._structure
-        )
-        matrices = assemble(evaluator, self.basis, self.constraints, self.layout, self._structure)
-        for matrix in matrices:
-            if not is_finite(matrix):
-                raise BasisError(
-                    "the basis gives values or derivatives that are not finite at the points of the constraints; look "
-                    "at its parameters (a bandwidth that ran to zero?) and at functions such as sqrt or norm at zero"
-                )
-        symmetric = self._is_symmetric()
-        factors = tuple(self.solver.factor(m, symmetric) for m in matrices)
-        return Factored(evaluator, matrices, factors, time.perf_counter() - started)
+        held = Parts.held(self)
+        plan = self._formulation.plan(held.basis, held.constraints)
+        self._formulation = plan.formulation
+        return replace(held, seconds=time.perf_counter() - started), plan
 
-    def _check_parts(self) -> None:
-        types = {t.dtype for t in (*self.basis.parameters(), *self.basis.buffers()) if t.is_floating_point()}
-        if types - {self.dtype}:
-            raise BasisError(
-                f"the basis is in {', '.join(map(str, types))} now, the field in {self.dtype}: was it given to another "
-                "field since? Build one basis for each, or convert this field: field.to(dtype)"
-            )
-        refuse_unsteady(self.basis, "the basis")
-        if self.base is not None:
-            refuse_unsteady(self.base, "the base network")
-
-    def _solved(self, factored: Factored) -> Solution:
+    def _solved(self, held: Parts, plan: Plan) -> Solution:
         started = time.perf_counter()
-        base = self._base_function()
-        constraints = tuple(c.renewed() for c in self.constraints)
-        targets = assemble_targets(constraints, self.layout, base)
-        parts = [solve(m, b, f) for m, b, f in zip(factored.matrices, targets, factored.factors, strict=True)]
-        blocks = tuple(Block(*triple) for triple in zip(self.layout, factored.matrices, targets, strict=True))
-        seconds = factored.seconds + time.perf_counter() - started
-        certificate: Certificate = None  # type: ignore[assignment]  # measured below, on the solution itself
+        constraints = tuple(c.renewed() for c in held.constraints)
+        base, made_up = None, [c.values for c in constraints]
+        if held.base is not None:
+            base = BaseFunction(held.base, len(held.basis.space.channels), constraints[0].points[:1])
+            made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
+        expansion = plan.solve(made_up)
+        training = self.training and expansion.like.requires_grad and torch.is_grad_enabled()
         solution = Solution(
-            self.basis.space,
-            self.basis,
-            factored.evaluator,
-            self._scattered(parts),
-            self.base,
-            certificate,
+            held.basis.space,
+            held.basis,
+            expansion,
+            base,
             constraints,
-            blocks,
+            self.tolerance,
+            self.on_violation,
+            held.seconds + time.perf_counter() - started,
+            tuple(g.detach() for g in made_up),
         )
-        integrals = quadrature_errors(solution._applied, constraints)
-        certificate = certify(
-            blocks, parts, factored.factors, constraints, self.basis, self.tolerance, seconds, integrals
-        )
-        judge(certificate, self.on_violation)
-        return replace(solution, certificate=certificate)
+        found = certify(solution, self.tolerance, solution.seconds, made_up, SAMPLE if training else None)
+        judge(found, self.on_violation)
+        return replace(solution, spot_check=found)
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Derivatives of every channel by their multi-indices, each (P, C); asked of a field that is another's base."""
         return (self.solve() if self.training else self.solution).derivatives(x, indices)
 
-    def _base_function(self) -> BaseFunction | None:
-        return None if self.base is None else BaseFunction(self.base, len(self.basis.space.channels))
-
-    def _scattered(self, parts: Sequence[Tensor]) -> Tensor:
-        """Block solutions (n, k) -> weights (N, C), or (N,) for joint bases."""
-        size, channels = self.basis.size, len(self.basis.space.channels)
-        if not self.basis.joint:
-            columns: dict[int, Tensor] = {}
-            for block, part in zip(self.layout, parts, strict=True):
-                for k, copy in enumerate(block.copies):
-                    for j, c in enumerate(copy.channels):
-                        columns[c] = part[j * size : (j + 1) * size, k]
-            zero = parts[0].new_zeros(size)
-            return torch.stack([columns.get(c, zero) for c in range(channels)], dim=1)
-        weights = parts[0].new_zeros(size)
-        for block, part in zip(self.layout, parts, strict=True):
-            for k, copy in enumerate(block.copies):
-                columns_of = joint_columns(self.basis, copy).to(part.device)
-                weights = weights.index_put((columns_of,), part[:, k])
-        return weights
-
     # -- bookkeeping ---------------------------------------------------------------------------------------------
-
-    def _check_size(self) -> None:
-        for block in self.layout:
-            rows = sum(self.constraints[i].points.shape[0] for i, _ in block.first.rows)
-            if self.basis.joint:
-                columns = len(joint_columns(self.basis, block.first))
-            else:
-                columns = self.basis.size * len(block.first.channels)
-            if rows > columns and not self.solver.least_squares:
-                raise OverdeterminedError(
-                    f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the basis at "
-                    f"least {rows} functions, drop conditions, or ask for a least-squares fit with "
-                    "solver=cnf.solvers.Auto(least_squares=True)"
-                )
-
-    def _is_symmetric(self) -> bool:
-        basis = self.basis
-        if not isinstance(basis, Hermite) or not basis.kernel.positive_definite:
-            return False
-        if len(basis.constraints) != len(self.constraints):
-            return False
-        return all(
-            (a.operator is b.operator or a.operator == b.operator)
-            and a.level == b.level
-            and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
-            for a, b in zip(basis.constraints, self.constraints, strict=True)
-        )
 
     def _adopt_coefficients(self) -> None:
         """Learnable numbers and networks inside operators become part of the field, so that optimisers find them."""
@@ -309,22 +214,23 @@ class ConstrainedField(nn.Module):
                 elif isinstance(value, nn.Module):
                     self.coefficient_networks[_free_name(self.coefficient_networks, name, value)] = value
 
-    def _key(self) -> tuple:
-        tensors = [*self.parameters(), *self.buffers()]
-        for c in self.constraints:
-            with torch.no_grad():
-                values = c.renewed().values
-            tensors += [c.points, values, *(v for _, v in c.operator.data if isinstance(v, Tensor))]
-        settings = tuple((m.training, plain_attributes(m)) for m in self.modules())
-        return (self.solver, self.tolerance, self.on_violation, settings, fingerprint(tensors))
+    def _key(self) -> object:
+        return fingerprint_of(
+            (self.basis, self.base, self.constraints, self.solver, self.tolerance, self.on_violation, self.training)
+        )
 
     def _apply(self, fn, recurse: bool = True):
         """Constraints move along with the parameters, to another precision or device."""
-        super()._apply(fn, recurse)
         points = fn(self.constraints[0].points)
+        if points.dtype not in PRECISIONS:
+            raise CnfError(
+                f"conditions cannot be met, or measured, in {points.dtype}; keep the field in torch.float32 or "
+                "torch.float64, and convert what it returns"
+            )
+        super()._apply(fn, recurse)
         self.constraints = tuple(c.to(points.dtype, points.device) for c in self.constraints)
         if self.tolerance == TOLERANCE.get(self.dtype):
-            self.tolerance = TOLERANCE.get(points.dtype, 1e-4)
+            self.tolerance = TOLERANCE[points.dtype]
         self.dtype, self._cache = points.dtype, None
         return self
 
@@ -349,7 +255,7 @@ class ConstrainedField(nn.Module):
 def _recommended(
     constraints: Sequence[Constraint] | Constraint,
     base: nn.Module | None,
-    solver: Solver | None,
+    solver: Method | None,
     tolerance: float | None,
 ) -> Recommendation:
     """The recommended basis with lengths halved until every condition holds; the first if none does."""
@@ -369,27 +275,3 @@ def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object
     while (free in table and table[free] is not value) or (free not in table and hasattr(table, free)):
         free, count = f"{name}_{count}", count + 1
     return free
-
-
-def _checked(basis: Basis, given: Sequence[Constraint] | Constraint) -> tuple[Constraint, ...]:
-    constraints = [given] if isinstance(given, Constraint) else list(given) if isinstance(given, Sequence) else []
-    if not constraints or not all(isinstance(c, Constraint) for c in constraints):
-        raise ConstraintError("a field needs at least one constraint, made with space.constraint(...)")
-    seen: set[str] = set()
-    for c in constraints:
-        if c.operator.frame != basis.space.frame:
-            raise ConstraintError(f"constraint {c.name!r} belongs to another space than the basis")
-        if c.name in seen:
-            raise ConstraintError(f"two constraints are called {c.name!r}; give each its own name=")
-        seen.add(c.name)
-        check_smoothness(basis, c.operator, f"constraint {c.name!r}")
-    networks = [m for m in basis.modules() if network_smoothness(m) == 1]
-    if networks and any(c.operator.order >= 1 for c in constraints):
-        warnings.warn(
-            "the encoder is piecewise linear (ReLU): its first derivative jumps and its second is zero; "
-            "tanh, softplus or sine are better for conditions on derivatives",
-            SmoothnessWarning,
-            stacklevel=3,
-        )
-    dtype = torch.float64 if any(c.points.dtype == torch.float64 for c in constraints) else constraints[0].points.dtype
-    return tuple(c.to(dtype) for c in constraints)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import cnf
 from cnf.solvers import LU, Cholesky, MinimumNorm
-from cnf.systems.condition import condition_number, largest_triplet
+from cnf.solvers.condition import condition_number, largest_triplet
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -17,7 +17,7 @@ from cnf.errors import CnfError, NumericalWarning, SingularSystemError
 from cnf.solvers import Krylov
 from cnf.solvers.krylov import conjugate_gradients, gmres
 from cnf.solvers.schwarz import Schwarz, cut_up
-from cnf.systems.sparse import INDEX, Pattern, SparseMatrix
+from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 

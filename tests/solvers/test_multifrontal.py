@@ -13,8 +13,8 @@ import cnf
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import SparseCholesky, SparseLU
 from cnf.solvers.multifrontal import Multifrontal
-from cnf.systems.elimination import OVERHEAD, Elimination, eliminate
-from cnf.systems.sparse import INDEX, Pattern, SparseMatrix
+from cnf.solvers.elimination import OVERHEAD, Elimination, eliminate
+from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
 
 EPS = np.finfo(np.float64).eps
 
@@ -78,7 +78,7 @@ every_matrix = pytest.mark.parametrize("matrix", MATRICES.values(), ids=list(MAT
 @pytest.fixture(autouse=True)
 def many_fronts(monkeypatch):
     """Small matrices would be merged into a front or two; a front that costs nothing to start leaves most apart."""
-    monkeypatch.setattr("cnf.systems.elimination.OVERHEAD", 0.0)
+    monkeypatch.setattr("cnf.solvers.elimination.OVERHEAD", 0.0)
 
 
 def agrees(matrix: sparse.csr_matrix, factor: Multifrontal, columns: int = 3) -> None:
@@ -112,7 +112,7 @@ def test_solves_without_metis(matrix, monkeypatch):
 @every_matrix
 def test_merging_does_not_change_the_answer(matrix, overhead, monkeypatch):
     """Fronts merged as usual, and into one for each connected part; answer: numpy.linalg.solve."""
-    monkeypatch.setattr("cnf.systems.elimination.OVERHEAD", overhead)
+    monkeypatch.setattr("cnf.solvers.elimination.OVERHEAD", overhead)
     pattern, values = taken_apart(matrix)
     if overhead > 1:
         assert len(pattern.elimination.fronts) == sparse.csgraph.connected_components(matrix)[0]

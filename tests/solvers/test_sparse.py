@@ -415,7 +415,7 @@ def test_training_keeps_the_structure(name: str, small_is_large, monkeypatch):
         monkeypatch.setattr(f"{module}.{function}", lambda *a: made.append(function) or original(*a))
 
     counted("cnf.systems.form", "plan_structure")
-    counted("cnf.systems.sparse", "make_plan")
+    counted("cnf.solvers.sparse_matrix", "make_plan")
     counted("cnf.solvers.schwarz", "_cut_up")
     once = ["plan_structure", "_cut_up" if name == "Krylov" else "make_plan"]
     optimiser = torch.optim.Adam(field.parameters(), lr=1e-3)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.systems.certificate import Certificate
+from cnf.certificate.certificate import Certificate
 from cnf.training import History
 from cnf.tuning.bandwidth import Loss, ScanReport, ScanStep, bandwidths, choose, tune_bandwidth
 

@@ -21,7 +21,7 @@ from scipy.optimize import brentq, minimize
 from torch import Tensor
 
 import cnf
-from cnf.systems.certificate import Certificate
+from cnf.certificate.certificate import Certificate
 from cnf.training import History
 
 NODES = 64  # Gauss-Legendre nodes of the travel time

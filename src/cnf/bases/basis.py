@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.properties import Properties
-from cnf.constraints import Space
+from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError, SmoothnessError
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import derivatives
@@ -93,6 +93,15 @@ class Basis(nn.Module):
     def snapshot(self) -> Evaluator:
         """An evaluator for one step; what several evaluations share is computed here once."""
         return self
+
+    @property
+    def sources(self) -> tuple[Constraint, ...]:
+        """The constraints whose conditions the functions were made from, one each, in order; empty for most bases."""
+        return ()
+
+    def is_symmetric_for(self, constraints: Sequence[Constraint]) -> bool:
+        """True if the system of these conditions is symmetric positive definite by construction."""
+        return False
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """Weighted sums of derivatives, (P, K, N); generic forward mode unless a subclass knows better."""

@@ -63,6 +63,22 @@ class Hermite(Basis):
     def shared(self) -> bool:
         return not self.joint
 
+    @property
+    def sources(self) -> tuple[Constraint, ...]:
+        return self.constraints
+
+    def is_made_of(self, constraints: Sequence[Constraint]) -> bool:
+        """True if these are the conditions that the functions come from, in this order."""
+        return len(self.constraints) == len(constraints) and all(
+            (a.operator is b.operator or a.operator == b.operator)
+            and a.level == b.level
+            and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
+            for a, b in zip(self.constraints, constraints, strict=True)
+        )
+
+    def is_symmetric_for(self, constraints: Sequence[Constraint]) -> bool:
+        return self.kernel.positive_definite and self.is_made_of(constraints)
+
     def snapshot(self) -> Evaluator:
         columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self.constraints]
         return HermiteEvaluator(self.kernel, columns)

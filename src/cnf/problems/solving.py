@@ -17,7 +17,7 @@ from cnf.problems.planning import PROBES, count_functions, fewer_conditions, mak
 from cnf.problems.problem import Problem
 from cnf.problems.uniqueness import lost_share
 from cnf.solution import Solution
-from cnf.systems.judgement import judge
+from cnf.certificate.measuring import judge
 from cnf.tuning import Plan, Settings, Trial, Tuning, tune
 from cnf.tuning.trial import Report, as_mapping
 

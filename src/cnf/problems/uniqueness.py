@@ -19,6 +19,8 @@ from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.problems.problem import Problem
 from cnf.solution import Solution
+from cnf.systems.expansions import expand_over
+from cnf.systems.formulation import KnownAccount
 
 WAVES = 60
 
@@ -52,8 +54,7 @@ def random_field(problem: Problem, waves: int, seed: int, length: float) -> Solu
     basis = RandomFourier(problem.space, waves, lengths(problem, length), seed=seed)
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(waves, len(problem.space.channels), dtype=torch.float64, generator=generator)
-    nothing = None  # it was not solved for, so it has no certificate
-    return Solution(problem.space, basis, basis.snapshot(), weights, None, nothing, (), ())  # type: ignore[arg-type]
+    return Solution(problem.space, basis, expand_over(basis, basis.snapshot(), weights, KnownAccount("random weights")))
 
 
 def lengths(problem: Problem, share: float) -> list[float]:

@@ -6,7 +6,7 @@ from cnf.solvers.krylov import Krylov
 from cnf.solvers.lu import LU
 from cnf.solvers.minimum_norm import MinimumNorm
 from cnf.solvers.patches import Patches
-from cnf.solvers.solver import Factor, Solver
+from cnf.solvers.solver import Factor, Method, Solver
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Cholesky",
     "Factor",
     "Krylov",
+    "Method",
     "MinimumNorm",
     "Patches",
     "Solver",

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cnf.solvers.solver import Factor, as_dense
-from cnf.systems.sparse import Pattern, SparseMatrix
+from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 
 def solve(matrix: Tensor | SparseMatrix, b: Tensor, factor: Factor) -> Tensor:

@@ -27,7 +27,7 @@ from cnf.solvers.lu import LU, LUFactor
 from cnf.solvers.minimum_norm import MinimumNorm
 from cnf.solvers.solver import Factor, Solver, as_dense
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from cnf.errors import CnfError, NumericalWarning, SingularSystemError
 from cnf.solvers.schwarz import Schwarz, cut_up
 from cnf.solvers.solver import Factor, Solver
 from cnf.solvers.sparse_direct import equilibrate
-from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)
 RESTART = 100  # vectors GMRES keeps

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cnf.errors import SingularSystemError
 from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
-from cnf.systems.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
-from cnf.systems.condition import Triplet
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.condition import Triplet
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Multifrontal Cholesky: the numbers of a sparse factorisation, worked out front by front with BLAS and LAPACK.
 
-In come a pattern, whose fronts `cnf.systems.elimination` has laid out, and the values of a positive definite matrix;
+In come a pattern, whose fronts `cnf.solvers.elimination` has laid out, and the values of a positive definite matrix;
 out goes a factor that solves. Each front takes its columns of the matrix and the update matrices of its children,
 eliminates its pivots densely, and leaves an update matrix to its parent. Only lower triangles are ever looked at.
 """
@@ -12,8 +12,8 @@ from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from cnf.errors import SingularSystemError
-from cnf.systems.elimination import Elimination, Front
-from cnf.systems.sparse import Pattern
+from cnf.solvers.elimination import Elimination, Front
+from cnf.solvers.sparse_matrix import Pattern
 
 STRIP = 96  # columns of an update matrix added at once: half of a square is saved, and the indices stay in cache
 

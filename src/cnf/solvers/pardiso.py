@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import MissingExtraError, SingularSystemError
-from cnf.systems.sparse import Pattern
+from cnf.solvers.sparse_matrix import Pattern
 
 DEFINITE, GENERAL = 2, 11  # matrix types: real symmetric positive definite, real unsymmetric
 ANALYSE_AND_FACTOR, FACTOR, SOLVE, RELEASE = 12, 22, 33, -1

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers.solver import Factor, Solver, power_of_two_scales
-from cnf.systems.condition import Triplet
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.solver import Method, power_of_two_scales
 
 MODES = ("blend", "local")
 
 
 @dataclass(frozen=True)
-class Patches(Solver):
+class Patches(Method):
     """`size`: points a ball of the cover is built around; `overlap`: how much larger than these it is.
 
     `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
@@ -50,43 +47,6 @@ class Patches(Solver):
             raise CnfError(
                 f"patches must overlap: overlap is a number above 1 (up to 10), such as 1.5; got {self.overlap!r}"
             )
-
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        raise CnfError("Patches solves fields, not single matrices; give it to ConstrainedField as solver=")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatchFactors(Factor):
-    """What is known of all small systems together, for the certificate."""
-
-    count: int  # systems
-    largest: int  # unknowns of the largest
-    pivots: float  # smallest over largest pivot, the worst of all systems
-    label: str = "Patches"
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.label}, {self.count} systems of up to {self.largest}"
-
-    def solve(self, b: Tensor) -> Tensor:
-        raise CnfError("the systems of patches are not kept")
-
-    solve_transposed = solve
-
-    @property
-    def rank(self) -> int:
-        return self.shape[0]
-
-    @cached_property
-    def _bound(self) -> float:
-        return 1 / max(self.pivots, 1e-300) if self.pivots == self.pivots else math.nan
-
-    def extremes(self) -> tuple[Triplet, Triplet]:
-        raise CnfError("the condition number of patches is known only as an estimate; solve with Auto() to train on it")
-
-    def condition(self) -> float:
-        """From the pivots of the worst small system: an estimate from below; NaN if none was kept."""
-        return self._bound
 
 
 def solve_batch(matrices: Tensor, targets: Tensor, definite: bool) -> tuple[Tensor, float]:

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.systems.sparse import Pattern
+from cnf.solvers.sparse_matrix import Pattern
 
 ENTRIES = 2**23  # of small matrices inverted at once
 HOPELESS = 1e15  # condition from which on a patch counts as singular

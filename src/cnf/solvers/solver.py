@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cnf.systems.condition import Triplet, differentiable_ratio, sparse_ratio
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.condition import Triplet, differentiable_ratio, sparse_ratio
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +68,23 @@ class Factor(ABC):
         return differentiable_ratio(matrix, top, bottom, self.scale_rows.to(matrix), self.scale_columns.to(matrix))
 
 
-class Solver(ABC):
-    """An algorithm with its settings; final classes are frozen dataclasses."""
+class Method(ABC):
+    """What is given to a field as `solver=`: an algorithm with its settings; final classes are frozen dataclasses."""
+
+    @property
+    def least_squares(self) -> bool:
+        """True if more conditions than functions are acceptable, solved as well as possible."""
+        return False
+
+
+class Solver(Method):
+    """A method for one matrix."""
 
     sparse: bool | None = False  # True: takes sparse matrices only; False: dense ones; None: either
 
     @abstractmethod
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
-
-    @property
-    def least_squares(self) -> bool:
-        """True if more conditions than functions are acceptable, solved as well as possible."""
-        return False
 
 
 def power_of_two_scales(sizes: Tensor) -> Tensor:

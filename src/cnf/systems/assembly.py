@@ -18,7 +18,7 @@ from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request, combine, wanted
 from cnf.operators.forward import derivatives
 from cnf.systems.layout import BlockLayout, Copy
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 PIECE = 2**22  # matrix entries evaluated at once: 32 MB in float64
 KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward
@@ -109,28 +109,14 @@ def _stacked(
 
 def joint_columns(basis: Basis, copy: Copy) -> Tensor:
     """Indices of the functions of a joint basis that belong to a copy."""
-    sources = getattr(basis, "constraints", ())
     starts, total = {}, 0
-    for i, constraint in enumerate(sources):
+    for i, constraint in enumerate(basis.sources):
         for r in range(len(constraint.operator.rows)):
             starts[i, r] = (total, total + constraint.points.shape[0])
             total += constraint.points.shape[0]
     if not copy.groups:
         return torch.arange(basis.size)
     return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
-
-
-def assemble_targets(
-    constraints: Sequence[Constraint], layout: Sequence[BlockLayout], base: FieldFunction | None
-) -> list[Tensor]:
-    """Right-hand sides g - L[base] of every block, (m, k)."""
-    sides = [c.values for c in constraints]
-    if base is not None:
-        sides = [g - applied(base, c.expanded(), g.shape) for g, c in zip(sides, constraints, strict=True)]
-    return [
-        torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1)
-        for block in layout
-    ]
 
 
 def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, ...] | torch.Size) -> Tensor:

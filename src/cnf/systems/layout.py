@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cnf.bases.basis import Basis
-from cnf.bases.hermite import Hermite
 from cnf.constraints import Constraint
 
 RowName = tuple[int, int]  # index of the constraint, index of the operator row
@@ -43,9 +42,8 @@ def lay_out(basis: Basis, constraints: Sequence[Constraint]) -> tuple[BlockLayou
     rows = {(i, r): _channels(c, r) for i, c in enumerate(constraints) for r in range(len(c.operator.rows))}
     groups: dict[RowName, frozenset[int]] = {}
     links = list(rows.values())
-    if basis.joint and isinstance(basis, Hermite):
-        sources = basis.constraints
-        groups = {(i, r): _channels(c, r) for i, c in enumerate(sources) for r in range(len(c.operator.rows))}
+    if basis.joint and basis.sources:
+        groups = {(i, r): _channels(c, r) for i, c in enumerate(basis.sources) for r in range(len(c.operator.rows))}
         links += groups.values()
     elif basis.joint:  # which channels its functions touch is not known: one block
         links.append(frozenset(channels))
@@ -78,11 +76,10 @@ def _signature(basis: Basis, constraints: Sequence[Constraint], copy: Copy) -> t
     """Equal for blocks that have equal matrices; unique where that cannot be known."""
     if len(copy.channels) > 1 or not (basis.shared or basis.joint):
         return ("own", copy.channels)
-    sources = basis.constraints if isinstance(basis, Hermite) else ()
     return (
         "shared",
         tuple(_row_signature(constraints[i], r) for i, r in copy.rows),
-        tuple(_row_signature(sources[i], r) for i, r in copy.groups),
+        tuple(_row_signature(basis.sources[i], r) for i, r in copy.groups),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import torch
@@ -11,17 +13,64 @@ from torch import Tensor
 
 from cnf.bases.local import LocalEvaluator
 from cnf.errors import BasisError
-from cnf.operators.expansion import Request
+from cnf.operators.expansion import Probe, Request
 from cnf.operators.jets import MultiIndex
 from cnf.solvers.patches import Patches
-from cnf.systems.patch_systems import PatchBlock, solve_systems
+from cnf.systems.formulation import Account
+from cnf.systems.local_evaluation import weigh
+from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, solve_systems
 
 QUERIES = 2**13  # queries solved for at once
+
+
+@dataclass(frozen=True, eq=False)
+class NearestExpansion(QueriedExpansion):
+    """A small system for every query, of the nearest conditions within reach; `targets` (m, k) of every block."""
+
+    evaluator: LocalEvaluator
+    patches: Patches
+    cells: tuple[PatchBlock, ...]
+    targets: tuple[Tensor, ...]
+    channels: int
+    definite: bool
+    account: Account
+
+    @property
+    def weights(self) -> Tensor:  # type: ignore[override]
+        """None are kept: the right-hand sides stand for them."""
+        return torch.cat([t.reshape(-1) for t in self.targets])
+
+    @property
+    def like(self) -> Tensor:
+        return self.targets[0]
+
+    @property
+    def weight_norm(self) -> float:
+        return nan
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"targets.{b}": t.detach() for b, t in enumerate(self.targets)}
+
+    def queried(self, probe: Probe) -> Tensor:
+        asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
+        found = {}
+        for channel in sorted({c for c, _ in asked}):
+            indices = [a for c, a in asked if c == channel]
+            values = probe.points.new_zeros(probe.points.shape[0], len(indices))
+            for block, side in zip(self.cells, self.targets, strict=True):
+                copies = [k for k, copy in enumerate(block.layout.copies) if channel in copy.channels]
+                if copies:
+                    values = solve_for_queries(
+                        self.evaluator, block, side, copies[0], probe.points, indices, self.patches, self.definite
+                    )
+            found |= {(channel, a): values[:, k] for k, a in enumerate(indices)}
+        return weigh(found, probe.requests)
 
 
 def solve_for_queries(
     evaluator: LocalEvaluator,
     block: PatchBlock,
+    targets: Tensor,
     copy: int,
     x: Tensor,
     indices: Sequence[MultiIndex],
@@ -50,7 +99,7 @@ def solve_for_queries(
     for start in range(0, order.shape[0], QUERIES):
         rows = order[start : start + QUERIES]
         chosen = table[rows][:, : counts[rows].max()]
-        weights = solve_systems(evaluator, block, [chosen], definite)[0][0][..., copy]  # (B, R, M)
+        weights = solve_systems(evaluator, block, targets, [chosen], definite)[0][0][..., copy]  # (B, R, M)
         p = torch.from_numpy(np.repeat(rows, chosen.shape[1]))
         q = station.centres[torch.from_numpy(np.maximum(chosen, 0).reshape(-1))]
         functions = evaluator.paired(x, p, q, requests, station.group)[:, :, list(station.functions)]  # (E, J, R)

@@ -6,7 +6,8 @@ A small system takes some points of every station, all conditions there and all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +15,18 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from cnf.bases.basis import Basis
+from cnf.bases.basis import Basis, values_request
 from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError
-from cnf.operators.expansion import Request
+from cnf.operators.expansion import Probe, Request
 from cnf.solvers.patches import solve_batch
+from cnf.systems.formulation import Expansion
 from cnf.systems.layout import BlockLayout
+from cnf.systems.local_evaluation import finite_only
 from cnf.systems.sparse_assembly import gather_sites
 
+QUERIES = 2**17  # queries looked at together
 ENTRIES = 2**18  # entries of the small matrices assembled at once: few enough to stay in the cache
 
 ADVICE = (
@@ -45,11 +49,42 @@ class Station:
 
 @dataclass(frozen=True, eq=False)
 class PatchBlock:
-    """A block of the layout, cut up into stations; `targets` (m, k)."""
+    """A block of the layout, cut up into stations."""
 
     layout: BlockLayout
     stations: tuple[Station, ...]
-    targets: Tensor
+
+
+class QueriedExpansion(Expansion):
+    """An expansion made of small systems, evaluated query by query."""
+
+    channels: int
+
+    @abstractmethod
+    def queried(self, probe: Probe) -> Tensor:
+        """What the probe asks for at each of its points, (P * nodes, K)."""
+
+    def values(self, points: Tensor) -> Tensor:
+        channels = range(self.channels)
+        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
+        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
+
+    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        total = probes[0].points.new_zeros(shape)
+        for probe in probes:
+            sound = torch.isfinite(probe.points.detach()).all(dim=1)
+            found = torch.cat([self.queried(piece) for piece in _pieces(finite_only(probe, sound))])
+            found = torch.where(sound[:, None], found, torch.nan)
+            if probe.nodes > 1:
+                found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
+            total = total.index_add(1, torch.tensor(probe.rows), found)
+        return total
+
+
+def _pieces(probe: Probe) -> Iterator[Probe]:
+    for start in range(0, max(1, probe.points.shape[0]), QUERIES):
+        rows = slice(start, start + QUERIES)
+        yield Probe(probe.points[rows], probe.nodes, probe.rows, tuple(r.at(rows) for r in probe.requests))
 
 
 def find_stations(
@@ -57,14 +92,13 @@ def find_stations(
     basis: Basis,
     constraints: Sequence[Constraint],
     layout: Sequence[BlockLayout],
-    targets: Sequence[Tensor],
 ) -> list[PatchBlock]:
     """Conditions and functions of every block, matched by their points."""
     sites = gather_sites(constraints)
     if any(site.nodes > 1 for site in sites):
         raise BasisError("Patches solves conditions at points; integrals reach across patches. Use another solver")
     blocks = []
-    for block, side in zip(layout, targets, strict=True):
+    for block in layout:
         copy = block.first
         if len(copy.channels) > 1:
             raise BasisError(f"conditions couple the channels here; {ADVICE}, channel by channel")
@@ -83,7 +117,7 @@ def find_stations(
             stations.append(Station(site.points, tuple(site.requests[k] for k in asked), *found, rows))
         if sum(s.rows.size for s in stations) != total:
             raise BasisError(f"a condition looks at several points at once; {ADVICE}")
-        blocks.append(PatchBlock(block, tuple(stations), side))
+        blocks.append(PatchBlock(block, tuple(stations)))
     return blocks
 
 
@@ -109,9 +143,9 @@ def _functions_at(
 
 
 def solve_systems(
-    evaluator: LocalEvaluator, block: PatchBlock, chosen: Sequence[np.ndarray], definite: bool
+    evaluator: LocalEvaluator, block: PatchBlock, targets: Tensor, chosen: Sequence[np.ndarray], definite: bool
 ) -> tuple[list[Tensor], float, int]:
-    """Solve one system per row of the tables `chosen`: for every station (B, M) numbers of points, -1 for none.
+    """Targets (m, k) of the block; solve one system per row of the tables `chosen`: for every station (B, M) numbers of points, -1 for none.
 
     Returns the weights (B, R, M, k) of every station, the worst ratio of pivots and the largest system.
     """
@@ -121,7 +155,7 @@ def solve_systems(
     worst, largest = np.inf, 0
     for start in range(0, chosen[0].shape[0], step):
         tables = [_trimmed(table[start : start + step]) for table in chosen]
-        weights, ratio = _solve_batch(evaluator, block, tables, definite, [t.shape[1] for t in chosen])
+        weights, ratio = _solve_batch(evaluator, block, targets, tables, definite, [t.shape[1] for t in chosen])
         parts.append(weights)
         worst, largest = (
             min(worst, ratio),
@@ -137,7 +171,12 @@ def _trimmed(table: np.ndarray) -> np.ndarray:
 
 
 def _solve_batch(
-    evaluator: LocalEvaluator, block: PatchBlock, tables: list[np.ndarray], definite: bool, widths: Sequence[int]
+    evaluator: LocalEvaluator,
+    block: PatchBlock,
+    targets: Tensor,
+    tables: list[np.ndarray],
+    definite: bool,
+    widths: Sequence[int],
 ) -> tuple[list[Tensor], float]:
     places = [torch.from_numpy(np.maximum(t, 0)) for t in tables]
     valid = [torch.from_numpy(t >= 0) for t in tables]  # (B, M)
@@ -157,7 +196,7 @@ def _solve_batch(
     matrices = matrices + torch.diag_embed(missing.to(matrices))
     sides = []
     for station, place, there in zip(block.stations, places, valid, strict=True):
-        side = block.targets[torch.from_numpy(station.rows)][:, place]  # (K, B, M, k)
+        side = targets[torch.from_numpy(station.rows)][:, place]  # (K, B, M, k)
         sides.append((side * there[None, :, :, None]).permute(1, 0, 2, 3).flatten(1, 2))
     found, worst = solve_batch(matrices, torch.cat(sides, dim=1), definite)
     weights = []

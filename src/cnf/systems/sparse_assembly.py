@@ -19,7 +19,7 @@ from cnf.bases.local import Centres, LocalEvaluator, neighbours
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
 from cnf.systems.layout import BlockLayout, Copy
-from cnf.systems.sparse import Family, Pattern, Scatter, SparseMatrix, make_scatter, repeat_pattern
+from cnf.solvers.sparse_matrix import Family, Pattern, Scatter, SparseMatrix, make_scatter, repeat_pattern
 
 PAIRS = 2**18  # pairs evaluated at once
 KEEP = 2**20  # pairs above which a piece is recomputed in the backward pass rather than kept

@@ -1,6 +1,6 @@
 """Losses that ask how well a field does where nothing was imposed: between its points, and at points left out.
 
-When a loss mixes several constraints, the error of each is divided by its natural size (`cnf.systems.sizes`). That
+When a loss mixes several constraints, the error of each is divided by its natural size (`cnf.certificate.sizes`). That
 depends on no parameter of the basis, so the loss stays a plain function that line searches can use.
 """
 
@@ -21,7 +21,7 @@ from cnf.solution import Solution
 from cnf.solvers.adjoint import solve, solve_transposed
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block
-from cnf.systems.sizes import natural_sizes
+from cnf.certificate.sizes import natural_sizes
 from cnf.training.losses import Loss
 from cnf.training.points import Places, fills_space, points_between
 

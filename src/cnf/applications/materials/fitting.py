@@ -23,7 +23,7 @@ from cnf.applications.materials.methods import Method, Model, count_parameters, 
 from cnf.applications.materials.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
 from cnf.data.materials.material import Material
 from cnf.errors import CnfError, CnfWarning, TrainingError
-from cnf.systems.certificate import Certificate
+from cnf.certificate.certificate import Certificate
 
 LOSSES = ("weighted", "cosine", "plain")
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}

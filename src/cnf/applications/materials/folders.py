@@ -28,7 +28,7 @@ from cnf.data.materials.checksums import hash_file
 from cnf.data.materials.material import check_name
 from cnf.errors import CnfError, FileError
 from cnf.files import as_path, read_text, write_atomically
-from cnf.systems.certificate import Certificate
+from cnf.certificate.certificate import Certificate
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",

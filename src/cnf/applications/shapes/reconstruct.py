@@ -25,7 +25,7 @@ from cnf.data import Mesh, PointCloud, Prepared, estimate_normals, prepare_cloud
 from cnf.data.mesh import unit_rows
 from cnf.errors import CnfError
 from cnf.solution import Solution
-from cnf.systems.certificate import Certificate
+from cnf.certificate.certificate import Certificate
 
 NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")

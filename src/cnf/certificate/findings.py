@@ -1,14 +1,17 @@
-"""Diagnostics: what is wrong with a system that misses its tolerance, in terms of the constraints that made it."""
+"""Findings: rank, condition and conflicts, worked out when first asked for; in terms of the constraints that made them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
 from cnf.systems.assembly import Block
+from cnf.systems.formulation import Account
 
 DEPENDENT = 1e-15  # singular values below this fraction of the largest mark dependent rows
 CONTRADICTION = 1e-8  # of the data that no weights can reach
@@ -33,6 +36,36 @@ class Conflict(tuple):
 
     def __str__(self) -> str:
         return self.reason
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found, as plain data."""
+
+    rank: int
+    condition: float
+    conflicts: tuple[Conflict, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """What can be found from the systems of a solve; a certificate holds one until it is asked, or sent elsewhere."""
+
+    account: Account
+    blocks: tuple[Block, ...]
+    constraints: tuple[Constraint, ...]
+
+    @cached_property
+    def rank(self) -> int:
+        return self.account.rank()
+
+    @cached_property
+    def condition(self) -> float:
+        return self.account.condition()
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        return find_conflicts(self.blocks, self.constraints)
 
 
 def find_conflicts(blocks: Sequence[Block], constraints: Sequence[Constraint]) -> tuple[Conflict, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spilu
 
-from cnf.systems.sparse import Pattern
+from cnf.solvers.sparse_matrix import Pattern
 
 # What a front costs, in seconds on one core of 2020s hardware. Only the ratios matter: they decide which fronts merge.
 OVERHEAD = 7e-5  # for the calls of factorising and solving

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError
-from cnf.systems.sparse import SparseMatrix
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 Apply = Callable[[Tensor], Tensor]
 STEPS = 24

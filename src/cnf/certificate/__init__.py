@@ -1,0 +1,8 @@
+"""The proof: what a field misses, measured on the field itself, as plain data."""
+
+from cnf.certificate.certificate import Certificate, Residual
+from cnf.certificate.findings import Conflict
+from cnf.certificate.judgement import judge
+from cnf.certificate.measuring import certify
+
+__all__ = ["Certificate", "Conflict", "Residual", "certify", "judge"]

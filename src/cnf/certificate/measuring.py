@@ -1,0 +1,140 @@
+"""Measuring: every condition evaluated on the field itself, by the way a query takes, against what was asked.
+
+One function for all formulations. The terms of an operator are evaluated one by one and added up, as a user would who
+asks for u_xx and u_yy: what cancels between them is part of what the field misses. During training only a sample of the
+points is measured so; for the other conditions the solver's own residual stands, and the certificate says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis
+from cnf.certificate.certificate import Certificate, Residual
+from cnf.certificate.findings import Inquiry
+from cnf.certificate.sizes import extents, row_sizes, typical_amplitude
+from cnf.constraints import Constraint
+from cnf.operators.expansion import Probe, Request
+from cnf.systems.formulation import Expansion
+from cnf.systems.quadrature import quadrature_errors
+
+
+class Measured(Protocol):
+    """A solution as far as measuring it goes."""
+
+    @property
+    def basis(self) -> Basis: ...
+
+    @property
+    def expansion(self) -> Expansion: ...
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]: ...
+
+    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        """L f, (P, R), by the way that queries take."""
+        ...
+
+    def base_rounding(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor | float:
+        """What the precision of the base leaves open of L f, (P, R)."""
+        ...
+
+
+def certify(
+    solution: Measured,
+    tolerance: float,
+    seconds: float,
+    made_up: Sequence[Tensor] | None = None,
+    sample: int | None = None,
+) -> Certificate:
+    """Measure a solution; `made_up` (P, R) is what the functions had to make up, g - L[base], where it is known.
+
+    `sample` bounds the points of a constraint that are measured on the field; None: all of them.
+    """
+    constraints, expansion = solution.constraints, solution.expansion
+    residuals: dict[str, Residual] = {}
+    measured = 0
+    with torch.no_grad():
+        lengths = extents(constraints)
+        expanded = [c.expanded() for c in constraints]
+        shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
+        sizes = [row_sizes(p, shape, lengths) for p, shape in zip(expanded, shapes, strict=True)]
+        amplitude = typical_amplitude([c.values for c in constraints], sizes)
+        by_solver = {} if sample is None else expansion.missed(constraints)
+        integrals = quadrature_errors(solution.applied, constraints)
+        for i, (constraint, probes, size) in enumerate(zip(constraints, expanded, sizes, strict=True)):
+            asked = constraint.values.detach().to(torch.float64)
+            off = _solver_residual(by_solver, i, shapes[i], asked)
+            chosen = _chosen_points(off, sample)
+            part = [take_apart(probe, chosen) for probe in probes]
+            here = asked if chosen is None else asked[chosen]
+            found = (solution.applied(part, tuple(here.shape)).to(torch.float64) - here).abs()  # type: ignore[arg-type]
+            found = found + solution.base_rounding(part, tuple(here.shape))  # type: ignore[arg-type]
+            measured += found.numel()
+            off = found if chosen is None else off.index_copy(0, chosen, found)
+            if constraint.name in integrals:
+                off = off + integrals[constraint.name].to(off)
+            residuals[constraint.name] = _worst(off, asked.abs().maximum(size * amplitude))
+        data = amplitude if made_up is None else typical_amplitude(made_up, sizes)
+    basis = solution.basis
+    account = expansion.account
+    violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    return Certificate(
+        residuals=residuals,
+        tolerance=tolerance,
+        conditions=sum(c.rows for c in constraints),
+        functions=basis.size,
+        channels=1 if basis.joint else len(basis.space.channels),
+        weight_norm=expansion.weight_norm,
+        data_size=data,
+        seconds=seconds,
+        solver=account.name,
+        measured=measured,
+        notes=account.notes,
+        shared=account.shared,
+        quadrature={name: float(off.max()) for name, off in integrals.items()},
+        hint=account.reason_for(violated, max((r.relative for r in residuals.values()), default=0.0) / tolerance),
+        findings=Inquiry(account, expansion.blocks, tuple(constraints)),
+    )
+
+
+def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tuple[int, int], like: Tensor) -> Tensor:
+    """What the solver says of the rows of a constraint, (P, R); zero where it says nothing."""
+    zero = like.new_zeros(shape[0])
+    return torch.stack([by_solver.get((i, r), zero).to(like) for r in range(shape[1])], dim=1)
+
+
+def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
+    """Points to measure, half of them the worst by the solver's account, half spread evenly; None: all."""
+    count = off.shape[0]
+    if sample is None or count <= sample:
+        return None
+    even = torch.linspace(0, count - 1, sample - sample // 2, device=off.device).long()
+    worst = off.amax(dim=1).topk(sample // 2).indices
+    return torch.unique(torch.cat([even, worst]))
+
+
+def take_apart(probe: Probe, chosen: Tensor | None) -> Probe:
+    """The probe at the chosen points only, its terms as requests of their own."""
+    points, nodes = probe.points, probe.nodes
+    if chosen is not None:
+        chosen = (chosen[:, None] * nodes + torch.arange(nodes, device=chosen.device)).reshape(-1)
+        points = points[chosen]
+    rows, requests = [], []
+    for r, request in zip(probe.rows, probe.requests, strict=True):
+        for index, weight in request.weights.items():
+            own = weight if weight.dim() == 0 or chosen is None else weight[chosen]
+            rows.append(r)
+            requests.append(Request(request.channel, {index: own}))
+    return Probe(points, nodes, tuple(rows), tuple(requests))
+
+
+def _worst(off: Tensor, scale: Tensor) -> Residual:
+    relative = torch.where(off == 0, 0.0, off / scale)  # 0 of 0 asked: nothing is missed
+    if bool(torch.isnan(off).any()):
+        return Residual(float("nan"), float("nan"))
+    return Residual(float(off.max()), float(relative.max()))

@@ -1,0 +1,68 @@
+"""Sizes: what an error of a condition is to be compared with, whatever the basis.
+
+Conditions of different kinds have different units (values, second derivatives). What the operator of a condition makes
+of a field of amplitude 1 that varies over the whole extent of the points is
+
+    s = sqrt(sum_alpha (|w_alpha| / prod_k l_k^alpha_k)^2),
+
+w_alpha the coefficients there and l_k the extent of all constraint points along coordinate k. The natural size of a
+condition is s U with U the amplitude that the conditions ask for. Rescaling a constraint, a coordinate or the field
+changes nothing. Everything is worked out from the conditions as they are now: nothing is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cnf.constraints import Constraint
+from cnf.operators.expansion import Probe
+
+NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
+
+
+def extents(constraints: Sequence[Constraint]) -> list[float]:
+    """The extent of all points along every coordinate; 1 where they do not differ."""
+    points = torch.cat([c.points.detach().to(torch.float64) for c in constraints])
+    extent = points.amax(dim=0) - points.amin(dim=0)
+    return torch.where(extent > 0, extent, 1.0).tolist()
+
+
+def row_sizes(probes: Sequence[Probe], shape: tuple[int, int], lengths: Sequence[float]) -> Tensor:
+    """The size s of every condition of a constraint, (P, R), in float64."""
+    total = torch.zeros(shape, dtype=torch.float64, device=probes[0].points.device)
+    for probe in probes:
+        for r, request in zip(probe.rows, probe.requests, strict=True):
+            for index, weight in request.weights.items():
+                size = weight.detach().to(torch.float64).abs()
+                if probe.nodes > 1:
+                    size = size.expand(shape[0] * probe.nodes).reshape(-1, probe.nodes).sum(dim=1)
+                for length, order in zip(lengths, index, strict=True):
+                    size = size / length**order
+                total[:, r] += size.square()
+    return total.sqrt()
+
+
+def typical_amplitude(values: Sequence[Tensor], sizes: Sequence[Tensor]) -> float:
+    """The median amplitude that conditions with right-hand sides `values` (P, R) ask for; 1 if none asks for anything.
+
+    A median, so that no single huge right-hand side hides the others.
+    """
+    sides = torch.cat([v.detach().to(torch.float64).abs().reshape(-1) for v in values])
+    scales = torch.cat([s.reshape(-1) for s in sizes])
+    asking = (sides > NOTHING * sides.max()) & (scales > 0)
+    amplitudes = (sides / scales)[asking]
+    return float(amplitudes.median()) if amplitudes.numel() else 1.0
+
+
+def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:
+    """One size per constraint, by which losses weigh the errors of several; U is the largest amplitude asked for."""
+    with torch.no_grad():
+        lengths = extents(constraints)
+        sizes = [row_sizes(c.expanded(), tuple(c.values.shape), lengths) for c in constraints]  # type: ignore[arg-type]
+        means = [float(s.square().mean().sqrt()) or 1.0 for s in sizes]
+        asked = [float(c.values.to(torch.float64).square().mean().sqrt()) for c in constraints]
+    amplitude = max(a / s for a, s in zip(asked, means, strict=True)) or 1.0
+    return [s * amplitude for s in means]

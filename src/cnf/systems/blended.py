@@ -1,0 +1,208 @@
+"""Blended patches: the small systems of overlapping balls, and the field that their sum with smooth weights is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.bases.local import LocalEvaluator, SourceEvaluator
+from cnf.errors import SmoothnessError
+from cnf.operators import jets
+from cnf.operators.expansion import Probe, Request, wanted
+from cnf.operators.jets import MultiIndex
+from cnf.systems.blending import SMOOTHNESS, blend_weights
+from cnf.systems.cover import Cover
+from cnf.systems.formulation import Account
+from cnf.systems.local_evaluation import derived, sum_segments, weigh
+from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, Station, solve_systems
+
+PAIRS = 2**16  # pairs of a query and a function evaluated at once
+
+Derivatives = dict[tuple[int, MultiIndex], Tensor]  # (channel, multi-index) -> (P,)
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The points of one station in every ball, ball by ball: those of ball t are starts[t] to starts[t + 1].
+
+    `weights` (members, R, k): of the functions there, for every copy of the block.
+    """
+
+    station: Station
+    starts: np.ndarray  # (T + 1,)
+    points: np.ndarray  # (members,)
+    weights: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class BlendedExpansion(QueriedExpansion):
+    """The fields of all balls that hold a query, added up with weights that sum to one."""
+
+    evaluator: LocalEvaluator
+    cover: Cover
+    cells: tuple[PatchBlock, ...]
+    members: tuple[tuple[Members, ...], ...]  # per block and station
+    channels: int
+    account: Account
+
+    @property
+    def weights(self) -> Tensor:  # type: ignore[override]
+        return torch.cat([m.weights.reshape(-1) for block in self.members for m in block])
+
+    @property
+    def like(self) -> Tensor:
+        return self.members[0][0].weights
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            member_name(b, s): m.weights.detach() for b, block in enumerate(self.members) for s, m in enumerate(block)
+        }
+
+    def queried(self, probe: Probe) -> Tensor:
+        x, indices = probe.points, jets.closure(wanted(probe.requests))
+        if sum(indices[-1]) > SMOOTHNESS:
+            raise SmoothnessError(
+                f"the weights that blend patches have {SMOOTHNESS} derivatives, not {sum(indices[-1])}; use another "
+                "solver"
+            )
+        where = x.detach().to(torch.float64).numpy()
+        ball, point = self.cover.meetings(where)
+        alone = np.setdiff1d(np.arange(x.shape[0]), point)  # outside of every ball: the nearest one speaks
+        ball = np.concatenate([ball, self.cover.nearest(where[alone])])
+        owner = torch.from_numpy(np.concatenate([point, alone]).astype(np.int64))
+        inside = torch.arange(owner.shape[0]) < point.shape[0]
+        offsets = x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x)
+        radii = torch.from_numpy(self.cover.radii[ball]).to(x)
+        shares = blend_weights(offsets[inside], radii[inside], owner[inside], x.shape[0], indices)
+        rest = owner.shape[0] - point.shape[0]
+        weights = {a: torch.cat([w, w.new_full((rest,), float(not sum(a)))]) for a, w in shares.items()}
+        found: Derivatives = {}
+        asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
+        for channel in sorted({c for c, _ in asked}):
+            local = self._local_fields(x, owner, ball, channel, indices)
+            for index in [a for c, a in asked if c == channel]:
+                product = jets.total(
+                    jets.binomial(index, lower) * weights[lower] * local[jets.subtract(index, lower)]
+                    for lower in jets.below(index)
+                )
+                assert product is not None
+                found[channel, index] = x.new_zeros(x.shape[0]).index_add(0, owner, product)
+        return weigh(found, probe.requests)
+
+    def _local_fields(
+        self, x: Tensor, owner: Tensor, ball: np.ndarray, channel: int, indices: Sequence[MultiIndex]
+    ) -> dict[MultiIndex, Tensor]:
+        """Derivatives of every ball's own field at its queries, each (pairs,)."""
+        total = x.new_zeros(len(indices), ball.shape[0])
+        for block, stations in zip(self.cells, self.members, strict=True):
+            copies = [k for k, copy in enumerate(block.layout.copies) if channel in copy.channels]
+            for members in stations if copies else ():
+                contribution = _contribution(self.evaluator, members, copies[0], x, indices)
+                counts = np.diff(members.starts)[ball]
+                parts = [total[:, :0]]
+                for pairs, pair, member in _expanded(counts, members.starts[ball]):
+                    parts.append(sum_segments(contribution(owner[pairs][pair], member), counts[pairs]))
+                total = total + torch.cat(parts, dim=1)
+        return dict(zip(indices, total.unbind(), strict=True))
+
+
+Contribution = Callable[[Tensor, Tensor], Tensor]  # queries p, members m (E,) -> (J, E)
+
+
+def _contribution(
+    evaluator: LocalEvaluator, members: Members, copy: int, x: Tensor, indices: Sequence[MultiIndex]
+) -> Contribution:
+    """What every member adds to the derivatives of the field of its ball at a query."""
+    station = members.station
+    numbers = station.centres[torch.from_numpy(members.points)]
+    weights = members.weights[:, :, copy]
+    if isinstance(evaluator, SourceEvaluator):
+        strengths = evaluator.strengths(weights, numbers, station.functions, station.group)
+        # By coordinate, and ball by ball as they are asked for: gathering is most of the work.
+        queries, places = x.T.contiguous(), station.points[torch.from_numpy(members.points)].T.contiguous()
+
+        def of_sources(p: Tensor, m: Tensor) -> Tensor:
+            z = queries[:, p] - places[:, m]
+            return torch.stack(derived(evaluator.kernel, z, {b: v[m] for b, v in strengths.items()}, indices))
+
+        return of_sources
+    one = torch.ones((), dtype=x.dtype)
+    requests = [Request(station.requests[0].channel, {a: one}) for a in indices]
+
+    def of_functions(p: Tensor, m: Tensor) -> Tensor:
+        values = evaluator.paired(x, p, numbers[m], requests, station.group)[:, :, list(station.functions)]  # (E, J, R)
+        return (values * weights[m][:, None]).sum(dim=2).T
+
+    return of_functions
+
+
+def _expanded(counts: np.ndarray, starts: np.ndarray) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Stretches of pairs; for each, its pairs repeated once per member of their ball, numbered within the stretch."""
+    ends = np.cumsum(counts)
+    first = 0
+    while first < counts.shape[0]:
+        done = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + PAIRS, side="right")))
+        own = counts[first:last]
+        pair = np.repeat(np.arange(last - first), own)
+        within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+        member = np.repeat(starts[first:last], own) + within
+        yield slice(first, last), torch.from_numpy(pair), torch.from_numpy(member.astype(np.int64))
+        first = last
+
+
+def member_name(block: int, station: int) -> str:
+    """Where the weights of a station are saved."""
+    return f"patches.{block}.{station}"
+
+
+def find_members(cells: Sequence[PatchBlock], cover: Cover) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """For every block and station: starts (T + 1,) and points (members,), ball by ball."""
+    found = []
+    for block in cells:
+        held = [cover.meetings(s.points.detach().to(torch.float64).numpy()) for s in block.stations]
+        found.append([(np.searchsorted(ball, np.arange(cover.count + 1)), point) for ball, point in held])
+    return found
+
+
+def solve_cover(
+    evaluator: LocalEvaluator, cells: Sequence[PatchBlock], targets: Sequence[Tensor], cover: Cover, definite: bool
+) -> tuple[tuple[tuple[Members, ...], ...], float, int]:
+    """The small system of every ball, balls of similar size in one batch; the worst ratio of pivots, the largest."""
+    found, worst, largest = [], np.inf, 0
+    for block, side, held in zip(cells, targets, find_members(cells, cover), strict=True):
+        size = np.sum([np.diff(starts) for starts, _ in held], axis=0)
+        order = np.argsort(size, kind="stable")
+        weights = [
+            side.new_zeros(points.shape[0], len(s.functions), side.shape[1])
+            for (_, points), s in zip(held, block.stations, strict=True)
+        ]
+        for group in np.array_split(order, max(1, cover.count // 64)):
+            tables = [_table(points, starts, group) for starts, points in held]
+            parts, ratio, width = solve_systems(evaluator, block, side, tables, definite)
+            worst, largest = min(worst, ratio), max(largest, width)
+            for k, (table, part) in enumerate(zip(tables, parts, strict=True)):
+                there = torch.from_numpy(table >= 0)
+                slots = torch.from_numpy(held[k][0][group][:, None] + np.arange(table.shape[1]))[there]
+                own = part.permute(0, 2, 1, 3)[there]  # (members, R, k)
+                put = weights[k].index_copy if own.requires_grad else weights[k].index_copy_
+                weights[k] = put(0, slots, own)
+        found.append(
+            tuple(
+                Members(s, starts, points, w)
+                for s, (starts, points), w in zip(block.stations, held, weights, strict=True)
+            )
+        )
+    return tuple(found), float(worst), largest
+
+
+def _table(points: np.ndarray, starts: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The members of the balls of a group, (B, M), -1 behind the last of each."""
+    counts = np.diff(starts)[group]
+    columns = np.arange(max(1, int(counts.max(initial=0))))
+    places = np.minimum(starts[group][:, None] + columns, points.shape[0] - 1)
+    return np.where(columns < counts[:, None], points[places], -1)

@@ -1,0 +1,27 @@
+"""Choosing: which formulation a field gets, from what was given as its solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cnf.bases.basis import Basis
+from cnf.constraints import Constraint
+from cnf.errors import CnfError
+from cnf.solvers import Auto, Patches, Solver
+from cnf.systems.dense import Dense, refuse_overdetermined
+from cnf.systems.formulation import Formulation
+from cnf.systems.layout import lay_out
+from cnf.systems.patched import Patched
+from cnf.systems.sparse import Sparse
+
+
+def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -> Formulation:
+    """The formulation of these conditions under a solver (None: Auto) or Patches."""
+    method = Auto() if method is None else method
+    if not isinstance(method, Solver | Patches):
+        raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(method).__name__}")
+    layout = lay_out(basis, constraints)
+    refuse_overdetermined(method, basis, constraints, layout)
+    if isinstance(method, Patches):
+        return Patched(layout, method)
+    return Dense(layout, method) if method.sparse is False else Sparse(layout, method)

@@ -1,0 +1,140 @@
+"""The contract between conditions and weights.
+
+A `Formulation` says how a basis and its constraints become systems of equations. `plan` does everything that does not
+depend on right-hand sides (assembly, factorisation); `Plan.solve` takes what the functions have to make up, g - L[base]
+per constraint, and returns an `Expansion`: the weights and how they are evaluated. Whatever the formulation, a field is
+measured through its expansion, by the way a query takes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis
+from cnf.constraints import Constraint
+from cnf.errors import CnfError, ConstraintError
+from cnf.operators.expansion import Probe
+from cnf.solvers.solver import Factor
+from cnf.systems.assembly import Block
+from cnf.systems.layout import BlockLayout
+
+
+class Account(ABC):
+    """What is known of the systems behind an expansion, for its certificate; rank and condition when asked for."""
+
+    name: str
+    notes: tuple[str, ...] = ()
+    shared: int = 1  # channels served by one matrix
+
+    @abstractmethod
+    def rank(self) -> int:
+        """Independent conditions."""
+
+    @abstractmethod
+    def condition(self) -> float:
+        """Condition number of the worst system, equilibrated; NaN if it is not known."""
+
+    def reason_for(self, violated: Sequence[Constraint], times: float) -> str:
+        """Why these constraints miss the tolerance, `times` over, as far as the formulation knows."""
+        return ""
+
+
+class Expansion(ABC):
+    """sum_j weights_j Psi_j: `blocks` and `factors` are the systems it came from, empty if none is kept."""
+
+    account: Account
+    blocks: tuple[Block, ...] = ()
+    factors: tuple[Factor, ...] = ()
+    weights: Tensor
+
+    @abstractmethod
+    def values(self, points: Tensor) -> Tensor:
+        """(P, D) -> (P, C)."""
+
+    @abstractmethod
+    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        """L f of the operator that the probes stand for, (P, R) = `shape`."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """The weights as they are saved."""
+
+    def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
+        """|A w - b| of every (constraint, row), each (P,): what the solver says; empty if no system is kept."""
+        return {}
+
+    @property
+    def like(self) -> Tensor:
+        """Any tensor with the precision and the device of the field."""
+        return self.weights
+
+    @property
+    def weight_norm(self) -> float:
+        return float(torch.linalg.vector_norm(self.weights.detach()))
+
+    def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
+        """The same with the functions of the basis `name` evaluated in another precision."""
+        raise ConstraintError(
+            f"{name} is evaluated in the precision of the field only (Kernel with an encoder, ConstraintLayer, "
+            "Hypernet and HypernetKernel have a choice)"
+        )
+
+
+class Plan(ABC):
+    """All that does not depend on right-hand sides; `formulation` is what to plan the next step with."""
+
+    formulation: Formulation
+
+    @abstractmethod
+    def solve(self, targets: Sequence[Tensor]) -> Expansion:
+        """Targets (P, R), one per constraint -> the expansion, differentiable in everything learnable."""
+
+
+@dataclass(frozen=True)
+class Formulation(ABC):
+    """`layout` tells which conditions and unknowns belong together."""
+
+    layout: tuple[BlockLayout, ...]
+
+    @abstractmethod
+    def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> Plan:
+        """Assemble and factor."""
+
+    @abstractmethod
+    def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
+        """The expansion whose `state` was saved; nothing is solved."""
+
+
+def stack_targets(sides: Sequence[Tensor], block: BlockLayout) -> Tensor:
+    """Right-hand sides (P, R) of the constraints -> those of a block, (m, k)."""
+    return torch.stack([torch.cat([sides[i][:, r] for i, r in copy.rows]) for copy in block.copies], dim=1)
+
+
+@dataclass(frozen=True)
+class KnownAccount(Account):
+    """An account that was saved."""
+
+    name: str
+    notes: tuple[str, ...] = ()
+    shared: int = 1
+    known_rank: int = 0
+    known_condition: float = float("nan")
+
+    def rank(self) -> int:
+        return self.known_rank
+
+    def condition(self) -> float:
+        return self.known_condition
+
+
+def state_entry(state: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
+    """A tensor of a saved state, refused if it does not fit."""
+    found = state.get(name)
+    if not isinstance(found, Tensor) or tuple(found.shape) != tuple(shape):
+        raise CnfError(f"the saved weights {name!r} do not fit this field; expected shape {tuple(shape)}")
+    return found
