@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 import cnf
-from cnf.applications.advection import BETA, SQUARE, conditions, exact_field
+from cnf.demo.advection import BETA, SQUARE, conditions, exact_field
 from cnf.training import History
-from cnf.tuning.bandwidth import ScanReport, ScanStep, bandwidths, try_loss
+from cnf.training.bandwidth import ScanReport, ScanStep, bandwidths, try_loss
 
 Predict = Callable[[Tensor], Tensor]  # points (P, 2) -> values (P, 1)
 

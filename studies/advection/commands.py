@@ -1,104 +1,21 @@
-"""`cnf study`: the paper's comparisons of bases, as commands that print their tables and keep their numbers."""
+"""`python -m studies advection`: the paper's advection tables, ours beside them."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
+from cnf.reports.terminal import check_folder, open_console, say, split_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cnf.applications.advection_study import Case
-    from cnf.applications.conditioning import Conditioning
-
-study = typer.Typer(help="Rerun the paper's studies of bases.", no_args_is_help=True, rich_markup_mode=None)
-
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for table, CSV and pictures; none if left out.")]
+    from studies.advection.study import Case
 
 
-@study.command()
-def conditioning(
-    points: Annotated[int, typer.Option(help="How many points, a square number (paper: 4096).")] = 256,
-    parameters: Annotated[float, typer.Option(metavar="NUMBER", help="Parameters per basis (paper: 1.3e6).")] = 1e5,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 60,
-    seed: Seed = 0,
-    out: Out = None,
-) -> None:
-    """Condition number of four bases while they are trained for it.
-
-    The default takes well under two minutes; the paper's size (--points 4096 --parameters 1.3e6) takes hours on a small
-    machine, nearly all of them for the hypernet.
-    """
-    from cnf.applications.conditioning import BASES, Progress, check_study, train_basis
-    from cnf.cli.display import part
-    from cnf.reports import studies
-
-    check_study(points, parameters, steps, seed)
-    folder = check_folder(out) if out is not None else None
-    console = open_console()
-    say(f"{points} points, about {parameters:g} parameters, {steps} steps of Adam on the log condition number\n")
-    results: list[Conditioning] = []
-    for name in BASES:
-        with part(console, name, steps) as shown:
-
-            def tell(progress: Progress, shown=shown) -> None:
-                if shown.bar is not None:
-                    shown.bar.update(shown.task, advance=1, detail=f"condition {progress.condition:.1e}")
-
-            results.append(train_basis(name, points, parameters, steps, seed, report=tell))
-            shown.result = f"condition {results[-1].start:.1e} to {results[-1].end:.1e}"
-    table = studies.conditioning_table(results)
-    say(f"\n{table}")
-    if folder is not None:
-        _write_text(folder / "conditioning.txt", table)
-        studies.write_conditioning(results, folder / "conditioning.csv")
-        title = f"{points} points, {parameters:g} parameters: trained for the condition number alone"
-        studies.plot_conditioning(results, folder / "conditioning.png", title)
-        say(f"\ntable, CSV and picture are in {folder}")
-
-
-@study.command()
-def transfer(
-    perturbation: Annotated[float, typer.Option(metavar="NUMBER", help="Noise of the grid.")] = 0.1,
-    seed: Seed = 0,
-    out: Out = None,
-) -> None:
-    """A basis trained for one initial state solves five others without training.
-
-    Takes about half a minute. Errors are on the unit square, beside the paper's table.
-    """
-    from cnf.applications.transfer import study_transfer
-    from cnf.cli.display import part
-    from cnf.cli.runs import SCAN, SPREADS
-    from cnf.reports import studies
-
-    if not (math.isfinite(perturbation) and perturbation >= 0):
-        raise CnfError(f"--perturbation is a standard deviation, a finite number of at least 0; got {perturbation:g}")
-    folder = check_folder(out) if out is not None else None
-    say(f"skewed RBF on scattered points (perturbation {perturbation:g}), trained for u(x, 0) = sin(2 pi x) only\n")
-    with part(open_console(), "training", SCAN + SPREADS + 10) as shown:
-        result = study_transfer(perturbation, seed, report=shown.tell)
-        shown.result = f"RMSE {result.trained.rmse:.1e}, worst relative residual {result.trained.residual:.1e}"
-    table = studies.transfer_table(result)
-    say("\nu(x, 0) = sin(2 pi x) + mu, solved without training: RMSE and nRMSE of ours, nRMSE of the paper's")
-    say(f"\n{table}")
-    slowest = max(row.seconds for row in result.rows)
-    worst = max(row.residual for row in result.rows)
-    say(f"\nupdates take at most {slowest:.3f} s; conditions hold to {worst:.1e} (relative)")
-    if folder is not None:
-        _write_text(folder / "transfer.txt", table)
-        studies.write_transfer(result, folder / "transfer.csv")
-        studies.plot_transfer(result, folder / "transfer.png")
-        say(f"\ntable, CSV and picture are in {folder}")
-
-
-@study.command()
 def advection(
     levels: Annotated[
         list[str] | None,
@@ -131,11 +48,11 @@ def advection(
     Takes about a quarter of an hour, one or two minutes with --quick. The CSV files are written after every case, so
     Ctrl-C loses only the one that is running.
     """
-    from cnf.applications.advection import LEVELS
-    from cnf.applications.advection_study import STUDY_METHODS, check_study
+    from cnf.demo.advection import LEVELS
+    from studies.advection.study import STUDY_METHODS, check_study
 
-    asked = [_number(word) for word in _words(levels)] or list(LEVELS)
-    names = _words(methods) or list(STUDY_METHODS)
+    asked = [_number(word) for word in split_words(levels)] or list(LEVELS)
+    names = split_words(methods) or list(STUDY_METHODS)
     side, budget = (16, steps or 3) if quick else (32, steps or 10)
     check_study(asked, names, seeds, budget)
     folder = check_folder(out)
@@ -162,12 +79,12 @@ def _run_advection(
     folder: Path,
 ) -> None:
     """Every case into `cases`, their numbers into the folder after each."""
-    from cnf.applications.advection_baselines import LOOKS
-    from cnf.applications.advection_study import PACE, study_case
-    from cnf.cli.display import part
-    from cnf.cli.runs import SCAN, SPREADS
-    from cnf.reports.advection_study import write_numbers
-    from cnf.tuning.bandwidth import ScanStep
+    from cnf.demo.running import SCAN, SPREADS
+    from cnf.reports.progress import part
+    from cnf.training.bandwidth import ScanStep
+    from studies.advection.baselines import LOOKS
+    from studies.advection.report import write_numbers
+    from studies.advection.study import PACE, study_case
 
     for level in levels:
         for seed in seeds:
@@ -193,7 +110,7 @@ def _run_advection(
 
 def _report_advection(cases: list[Case], folder: Path, side: int) -> None:
     """Print the tables; write tables and pictures."""
-    from cnf.reports import advection_study as reports
+    from studies.advection import report as reports
 
     grids = len({c.seed for c in cases})
     size = "" if side == 32 else f" The paper has 1024 conditions, this run {side * side}."
@@ -221,20 +138,8 @@ def _report_advection(cases: list[Case], folder: Path, side: int) -> None:
     say(f"\ntables, CSV and pictures are in {folder}")
 
 
-def _words(given: list[str] | None) -> list[str]:
-    """["a,b", "c"] -> ["a", "b", "c"], each once."""
-    parts = [word.strip() for text in given or [] for word in text.split(",")]
-    return list(dict.fromkeys(word for word in parts if word))
-
-
 def _number(word: str) -> float:
     try:
         return float(word)
     except ValueError:
         raise CnfError(f"--levels takes numbers, such as 0.01,0.1; got {word!r}") from None
-
-
-def _write_text(path: Path, text: str) -> None:
-    from cnf.cli.runs import write_text
-
-    write_text(path, f"{text}\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from cnf.files import write_atomically
-from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, _decades, _picture, draw
-from cnf.reports.tables import text_table
+from cnf.demo.plots import _decades, _picture
+from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, draw
+from cnf.reports.tables import csv_text, markdown_table, text_table, write_text
 
 if TYPE_CHECKING:
-    from cnf.applications.advection_study import Case
+    from studies.advection.study import Case
 
 COLOURS = {
     "random-fourier": BLUE,
@@ -79,18 +77,6 @@ def time_rows(cases: Sequence[Case]) -> Table:
     return header, rows, 1
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """The same as `text_table`, for Markdown."""
-    widths = [max(3, *(len(row[k]) for row in [header, *rows])) for k in range(len(header))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
-        return f"| {' | '.join(cells)} |"
-
-    rule = "|".join("-" * (w + 2) if k < left else "-" * (w + 1) + ":" for k, w in enumerate(widths))
-    return "\n".join([line(header), f"|{rule}|", *(line(row) for row in rows)])
-
-
 def study_text(cases: Sequence[Case]) -> str:
     """Both tables, as plain text."""
     return f"{text_table(*error_rows(cases))}\n\n{text_table(*time_rows(cases))}"
@@ -101,7 +87,7 @@ def write_tables(cases: Sequence[Case], folder: Path, notes: str = "") -> list[P
     errors, times = error_rows(cases), time_rows(cases)
     plain = f"{study_text(cases)}\n\n{notes}".rstrip() + "\n"
     marked = f"# Advection\n\n{markdown_table(*errors)}\n\n{markdown_table(*times)}\n\n{notes}".rstrip() + "\n"
-    return [_write(folder / "advection.txt", plain), _write(folder / "advection.md", marked)]
+    return [write_text(folder / "advection.txt", plain), write_text(folder / "advection.md", marked)]
 
 
 def write_numbers(cases: Sequence[Case], folder: Path) -> list[Path]:
@@ -117,8 +103,8 @@ def write_numbers(cases: Sequence[Case], folder: Path) -> list[Path]:
     ]
     curves = ["perturbation", "method", "seed", "step", "loss", "rmse", "seconds"]
     return [
-        _write(folder / "advection.csv", _csv(header, lines)),
-        _write(folder / "advection_curves.csv", _csv(curves, points)),
+        write_text(folder / "advection.csv", csv_text(header, lines)),
+        write_text(folder / "advection_curves.csv", csv_text(curves, points)),
     ]
 
 
@@ -196,7 +182,7 @@ def plot_curves(cases: Sequence[Case], path: object) -> Path:
 
 def plot_maps(cases: Sequence[Case], path: object) -> Path:
     """The points of one grid over the exact field, and the error of every method there, on one logarithmic scale."""
-    from cnf.applications.advection import SQUARE, exact_field
+    from cnf.demo.advection import SQUARE, exact_field
 
     side = 161
     points = SQUARE.grid(side)
@@ -272,15 +258,3 @@ def _shades(count: int) -> list[Any]:
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.05 + 0.8 * k / max(1, count - 1)) for k in range(count)]
-
-
-def _csv(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda file: file.write_text(text))

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.advection import METHODS, PAPER, conditions, solve_advection
-from cnf.applications.advection_baselines import (
+from cnf.demo.advection import METHODS, PAPER, conditions, solve_advection
+from cnf.training.bandwidth import ScanReport
+from studies.advection.baselines import (
     Curve,
     Predict,
     errors_of,
@@ -26,7 +27,6 @@ from cnf.applications.advection_baselines import (
     train_siren,
     worst_residual,
 )
-from cnf.tuning.bandwidth import ScanReport
 
 STUDY_METHODS = (*METHODS, "skewed-rbf-paper", "siren")
 # Steps of each method for one of `--steps`: about the same time for all, on one core.

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli import material_options as options
-from cnf.cli.studies import _words, study
-from cnf.cli.terminal import Seed, check_folder, say
 from cnf.errors import CnfError
+from cnf.materials.commands import options
+from cnf.reports.terminal import Seed, check_folder, say, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cnf.applications.materials.fitting import Settings
-    from cnf.applications.materials.study import Case, Light, Subject
-    from cnf.applications.materials.subjects import Chosen
+    from cnf.materials.comparison.cases import Case
+    from cnf.materials.comparison.stage import Light, Subject
+    from cnf.materials.fitting.fit import Settings
+    from studies.materials.subjects import Chosen
 
 COUNT = 20
 
 
-@study.command()
 def materials(
     materials: Annotated[
         list[str] | None,
@@ -94,7 +93,7 @@ def materials(
         precision=precision,
         seed=seed,
     )
-    chosen = choose(_words(materials), material or [], count, data)
+    chosen = choose(split_words(materials), material or [], count, data)
     light = options.choose_light(env, size)
     folder = check_folder(out)
     say(
@@ -119,7 +118,7 @@ def materials(
 
 def choose(names: Sequence[str], words: Sequence[str], count: int | None, data: Path | None) -> list[Chosen]:
     """The materials of the study; data are needed unless all are given by --material."""
-    from cnf.applications.materials import subjects
+    from studies.materials import subjects
 
     if names and count is not None:
         raise CnfError("--materials names materials and --count chooses some; give one of them")
@@ -143,8 +142,8 @@ def run(
     failed: list[str],
 ) -> None:
     """Run what is missing, with a line for every case as its material is done."""
-    from cnf.applications.materials.study import run_study
-    from cnf.applications.materials.subjects import finished_cases
+    from studies.materials.study import run_study
+    from studies.materials.subjects import finished_cases
 
     labels = {one.subject: one.label for one in chosen}
     missing: list[Subject] = []
@@ -176,10 +175,10 @@ def report(
     chosen: Sequence[Chosen], methods: Sequence[str], settings: Settings, light: Light, folder: Path, pictures: bool
 ) -> None:
     """Print the table and where the order breaks; write tables and pictures."""
-    from cnf.applications.materials.subjects import finished_cases
-    from cnf.reports import material_cases as conversions
-    from cnf.reports import material_study as reports
-    from cnf.reports.material_curves import draw_learning_curves
+    from cnf.materials.report import cases as conversions
+    from cnf.materials.report import results as reports
+    from cnf.materials.report.curves import draw_learning_curves
+    from studies.materials.subjects import finished_cases
 
     cases = finished_cases(chosen, methods, settings, light, folder)
     if not cases:

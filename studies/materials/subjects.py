@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cnf.applications.materials.fitting import Settings
-from cnf.applications.materials.study import Case, Light, Subject, identify, known_case, specularity
-from cnf.data.materials import Material, read_material
-from cnf.data.materials.reading import decode_archive, is_generated, name_table
 from cnf.errors import CnfError, FileError, nearest
+from cnf.materials.comparison.cases import Case, identify, known_case
+from cnf.materials.comparison.stage import Light, Subject
+from cnf.materials.fitting.fit import Settings
+from cnf.materials.reflectance import Material, read_material
+from cnf.materials.reflectance.reading import decode_archive, is_generated, name_table
+from studies.materials.study import specularity
 
 NETWORKS = "brdf/nbrdf_merl100.npz"
 TABLES = "brdf/rgl/rgl_*_merlgrid.npz"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -12,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnf.files import write_atomically
-from cnf.reports.advection_study import markdown_table
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, draw
-from cnf.reports.tables import text_table
+from cnf.reports.tables import csv_text, markdown_table, text_table, write_text
+from cnf.shapes.report.field_panel import YELLOW, paint_field
 
 if TYPE_CHECKING:
-    from cnf.applications.shapes.planar_study import Case, Look
+    from studies.normals.study import Case, Look
 
 COLOURS = {"exact": BLUE, "pseudo": RED, "siren": ORANGE, "hermite": GREEN}
 NAMES = {
@@ -27,9 +23,6 @@ NAMES = {
     "siren": "SIREN",
     "hermite": "Hermite, not trained",
 }
-YELLOW = "#FFD21F"
-ARROW = 0.55  # length of a unit normal in pictures
-LIMIT = 1.6  # of the colours: distances beyond look alike
 FLOOR = 1e-17  # a logarithmic axis has no place for zero
 
 Table = tuple[list[str], list[list[str]], int]  # header, rows, how many columns are words
@@ -60,7 +53,7 @@ def error_rows(cases: Sequence[Case]) -> Table:
 
 def time_rows(cases: Sequence[Case]) -> Table:
     """One row per method: medians over the shapes, in seconds, beside the paper."""
-    from cnf.applications.shapes.planar_study import PAPER_SECONDS
+    from studies.normals.study import PAPER_SECONDS
 
     header = ["method", "epochs", "training", "pre-training", "paper training", "inference", "paper inference"]
     rows = []
@@ -91,7 +84,10 @@ def write_tables(cases: Sequence[Case], folder: Path, notes: str = "") -> list[P
     """Both tables and the notes as normals.txt and normals.md."""
     plain = f"{study_text(cases)}\n\n{notes}".rstrip() + "\n"
     marked = f"{markdown_table(*error_rows(cases))}\n\n{markdown_table(*time_rows(cases))}\n\n{notes}".rstrip()
-    return [_write(folder / "normals.txt", plain), _write(folder / "normals.md", f"# Exact normals\n\n{marked}\n")]
+    return [
+        write_text(folder / "normals.txt", plain),
+        write_text(folder / "normals.md", f"# Exact normals\n\n{marked}\n"),
+    ]
 
 
 def write_numbers(cases: Sequence[Case], folder: Path) -> list[Path]:
@@ -113,8 +109,10 @@ def write_numbers(cases: Sequence[Case], folder: Path) -> list[Path]:
         for row in zip(c.course.step, c.course.loss, c.course.residual, c.course.seconds, strict=True)
     ]
     return [
-        _write(folder / "normals.csv", _csv(header, lines)),
-        _write(folder / "normals_curves.csv", _csv(["shape", "method", "epoch", "eikonal", "residual", "s"], points)),
+        write_text(folder / "normals.csv", csv_text(header, lines)),
+        write_text(
+            folder / "normals_curves.csv", csv_text(["shape", "method", "epoch", "eikonal", "residual", "s"], points)
+        ),
     ]
 
 
@@ -211,51 +209,6 @@ def plot_errors(cases: Sequence[Case], path: object) -> Path:
     return draw(path, (7.8, 4.0), paint)
 
 
-def paint_field(
-    panel: Any,
-    grid: np.ndarray,
-    points: np.ndarray,
-    normals: np.ndarray,
-    found: np.ndarray | None = None,
-    box: tuple[float, float, float, float] = (-2.0, 2.0, -2.0, 2.0),
-    limit: float = LIMIT,
-    arrow: float = ARROW,
-) -> Any:
-    """The field as filled contours, red outside, blue inside, its zero level set, the points and both normals."""
-    smooth = _refined(grid)
-    x, y = np.linspace(*box[:2], smooth.shape[1]), np.linspace(*box[2:], smooth.shape[0])
-    levels = np.linspace(-limit, limit, 33)
-    image = panel.contourf(x, y, np.clip(smooth, -limit, limit), levels=levels, cmap="RdBu_r", extend="both")
-    panel.contour(x, y, smooth, levels=levels[::4], colors="white", linewidths=0.5, linestyles="solid", alpha=0.7)
-    if smooth.min() < 0 < smooth.max():
-        panel.contour(x, y, smooth, levels=[0.0], colors="black", linewidths=1.8)
-    style = {"angles": "xy", "scale_units": "xy", "scale": 1 / arrow, "units": "inches"}
-    shape = {"headwidth": 3.6, "headlength": 4.2, "headaxislength": 3.8}
-    panel.quiver(*points.T, *normals.T, color="black", width=0.034, zorder=4, **style, **shape)
-    if found is not None:
-        panel.quiver(*points.T, *found.T, color="#E8112D", width=0.0145, zorder=5, **style, **shape)
-    size = 26 if len(points) <= 60 else max(2.0, 1500 / len(points))
-    panel.scatter(*points.T, s=size, color=YELLOW, edgecolors=INK, linewidths=0.8, zorder=6)
-    panel.set_aspect("equal")
-    panel.set_xlim(*box[:2])
-    panel.set_ylim(*box[2:])
-    panel.set_xticks([])
-    panel.set_yticks([])
-    panel.spines[:].set_visible(False)
-    return image
-
-
-def _refined(grid: np.ndarray, finest: int = 401) -> np.ndarray:
-    """A coarse grid interpolated by cubic splines, so that level sets of smooth fields look smooth."""
-    from scipy.ndimage import zoom
-
-    factor = max(1, math.ceil(finest / max(grid.shape)))
-    if factor == 1:
-        return grid
-    wanted = [(n - 1) * factor + 1 for n in grid.shape]
-    return zoom(grid, [w / n for w, n in zip(wanted, grid.shape, strict=True)], order=3, grid_mode=False)
-
-
 def _columns(cases: Sequence[Case]) -> list[tuple[str, str]]:
     """Method and moment of every column: pseudo-normals first, then exact ones, as in the paper."""
     order = [m for m in ("siren", "pseudo", "exact", "hermite") if any(c.method == m for c in cases)]
@@ -283,15 +236,3 @@ def _legend() -> Iterator[Any]:
 
 def _short(value: float) -> str:
     return f"{value:.1e}" if value < 1e-2 else f"{value:.2f}"
-
-
-def _csv(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))

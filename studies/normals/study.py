@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.shapes.planar_methods import (
+from cnf.errors import CnfError, nearest
+from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
+from cnf.shapes.planar.fields import (
     FIXED_POINTS,
     Course,
     Field,
@@ -25,20 +27,11 @@ from cnf.applications.shapes.planar_methods import (
     choose_width,
     hermite_field,
     hypernet_field,
-    move_hypernet,
     train_hypernet,
-    train_siren,
 )
-from cnf.applications.shapes.planar_shapes import (
-    BOX,
-    SHAPES,
-    PlanarShape,
-    circle,
-    exact_conditions,
-    find_shape,
-    pseudo_conditions,
-)
-from cnf.errors import CnfError, nearest
+from studies.normals.shapes import SHAPES, PlanarShape, circle, find_shape
+from studies.normals.siren import train_siren
+from studies.normals.start import move_hypernet
 
 METHODS = ("exact", "pseudo", "siren", "hermite")
 INFERENCE_POINTS = 1000
@@ -184,12 +177,12 @@ def look_at(predict: Field, shape: PlanarShape, side: int = 101, precision: torc
     """Measure a field; `precision` serves the grid for pictures only, where basis and time allow no better."""
     slopes = differentiate(predict, shape.points)  # (n, 2)
     errors = torch.linalg.vector_norm(slopes - shape.normals, dim=1)
-    fixed = BOX.halton(FIXED_POINTS, seed=1)
+    fixed = SQUARE.halton(FIXED_POINTS, seed=1)
     lengths = torch.linalg.vector_norm(differentiate(predict, fixed), dim=1)
     with torch.no_grad():
         value_error = float(predict(shape.points).abs().max())
         misfit = predict(fixed)[:, 0] - shape.distance(fixed)
-        grid = in_precision(predict, precision)(BOX.grid(side))[:, 0].reshape(side, side).T  # x slow, y fast
+        grid = in_precision(predict, precision)(SQUARE.grid(side))[:, 0].reshape(side, side).T  # x slow, y fast
     return Look(
         normal_error=float(errors.mean()),
         worst_normal_error=float(errors.max()),
@@ -213,12 +206,12 @@ def in_precision(predict: Field, precision: torch.dtype | None) -> Field:
     """The field with generated networks evaluated in another precision, if it has any."""
     if precision is None or not isinstance(predict, cnf.Solution):
         return predict
-    return cnf.losses.Eikonal(BOX, precision=precision).in_precision(predict)
+    return cnf.losses.Eikonal(SQUARE, precision=precision).in_precision(predict)
 
 
 def time_inference(predict: Field, repeats: int = 3) -> float:
     """Seconds to evaluate the field at INFERENCE_POINTS points of the box: the shortest of a few runs."""
-    points, best = BOX.halton(INFERENCE_POINTS, seed=2), float("inf")
+    points, best = SQUARE.halton(INFERENCE_POINTS, seed=2), float("inf")
     with torch.no_grad():
         for _ in range(repeats):
             started = time.perf_counter()

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli.studies import _words, _write_text, study
-from cnf.cli.terminal import Seed, check_folder, say
 from cnf.errors import CnfError
+from cnf.reports.tables import write_text
+from cnf.reports.terminal import Seed, check_folder, say, split_words
 
 if TYPE_CHECKING:
-    from cnf.applications.shapes.scaling import Run
-    from cnf.applications.shapes.study import Row
-    from cnf.data.mesh import Mesh
+    from cnf.shapes.clouds.mesh import Mesh
+    from studies.shapes.scaling import Run
+    from studies.shapes.study import Row
 
 Threads = Annotated[int, typer.Option(min=1, help="For every method.")]
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=1, help="After which a run is stopped.")]
 
 
-@study.command()
 def shapes(
     shapes: Annotated[
         list[str] | None,
@@ -60,14 +59,14 @@ def shapes(
     Finished rows are kept in the folder and not run again with the same settings, so Ctrl-C loses only the run that is
     going on.
     """
-    from cnf.applications.shapes import study as studies
+    from studies.shapes import study as studies
 
-    names = _words(shapes) or list(studies.PAPER_SHAPES)
+    names = split_words(shapes) or list(studies.PAPER_SHAPES)
     studies.check_names(names)
     folder_of_meshes = studies.find_folder(data)
     truths = [(name, studies.read_shape(name, folder_of_meshes)) for name in names]
     setting = studies.Setting(points, resolution, seed, threads, samples)
-    found, missing = studies.find_methods(_words(methods) or studies.METHODS, peers_python)
+    found, missing = studies.find_methods(split_words(methods) or studies.METHODS, peers_python)
     folder = check_folder(out)
     for package in dict.fromkeys(missing.values()):
         left_out = ", ".join(name for name, reason in missing.items() if reason == package)
@@ -99,15 +98,15 @@ def _result(row: Row) -> str:
 
 def _report_shapes(rows: list[Row], truths: list[tuple[str, Mesh]], folder: Path, pictures: bool) -> None:
     """Print the tables; write tables and pictures."""
-    from cnf.applications.shapes.study import mesh_path
-    from cnf.reports import shapes_study as reports
+    from studies.shapes import report as reports
+    from studies.shapes.study import mesh_path
 
     say(f"\n{reports.study_text(rows)}\n\n{reports.study_notes(rows)}")
     reports.write_study(rows, folder / "shapes.txt")
     if any(row.finished for row in rows):
         reports.plot_study(rows, folder / "shapes.png")
     if pictures:
-        from cnf.data import read_mesh
+        from cnf.shapes.files.reading import read_mesh
 
         for shape, truth in truths:
             kept = [(r, mesh_path(folder, r)) for r in rows if r.shape == shape and r.finished]
@@ -117,7 +116,6 @@ def _report_shapes(rows: list[Row], truths: list[tuple[str, Mesh]], folder: Path
     say(f"\ntables, CSV, meshes and pictures are in {folder}")
 
 
-@study.command()
 def scaling(
     sizes: Annotated[
         list[str] | None,
@@ -138,10 +136,10 @@ def scaling(
 
     The surface is a rippled torus made by cnf itself; every size runs in its own process.
     """
-    from cnf.applications.shapes import scaling as work
-    from cnf.reports import scaling_study as reports
+    from studies.shapes import scaling as work
+    from studies.shapes import scaling_report as reports
 
-    asked = [_whole_number(word) for word in _words(sizes)] or list(work.SIZES)
+    asked = [_whole_number(word) for word in split_words(sizes)] or list(work.SIZES)
     work.check_sizes(asked, mode)
     folder = check_folder(out)
     say(f"a rippled torus, values and normals exact, mode {mode}, {threads} thread{'s' if threads > 1 else ''}\n")
@@ -155,7 +153,7 @@ def scaling(
     work.run_sizes(asked, mode, resolution=resolution, threads=threads, seed=seed, timeout=timeout, report=tell)
     text = reports.scaling_text(runs)
     say(f"\n{text}")
-    _write_text(folder / f"scaling_{mode}.txt", text)
+    write_text(folder / f"scaling_{mode}.txt", f"{text}\n")
     if any(run.seconds for run in runs):
         reports.plot_scaling(runs, folder / f"scaling_{mode}.png")
     say(f"\ntable, CSV and picture are in {folder}")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.applications.shapes.distances import ClosestPoints
-from cnf.data.mesh import Mesh, unit_rows
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.shapes.reconstruction.distances import ClosestPoints
 
 FINE, COARSE = 0.002, 0.01  # thresholds of the F-scores, for shapes of size 2
 

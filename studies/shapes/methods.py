@@ -1,6 +1,6 @@
 """Shapes, the study's own side: reconstruction by cnf and by SciPy, in a process of its own.
 
-    python -m cnf.applications.shapes.methods METHOD INPUT.npz OUTPUT.npz --threads 2 --resolution 160
+    python -m studies.shapes.methods METHOD INPUT.npz OUTPUT.npz --threads 2 --resolution 160
 
 The same contract as `peers.py`: INPUT holds `points` and `normals` (P, 3); OUTPUT gets `vertices`, `faces` and, as JSON
 in `report`, wall and processor seconds without imports and files, peak memory in MB, the setting, and for our
@@ -21,9 +21,9 @@ import numpy as np
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
-from cnf.applications.shapes.peers import read_peak_memory
-from cnf.data.mesh import Mesh
 from cnf.errors import CnfError
+from cnf.shapes.clouds.mesh import Mesh
+from studies.shapes.peers import read_peak_memory
 
 PSEUDO = 0.01  # how far pseudo-normal points lie from the surface, for shapes of size 2
 NEIGHBOURS = 50  # of SciPy's local thin-plate splines
@@ -51,7 +51,7 @@ OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
 
 def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: str, **changes: Any) -> Made:
     """One of OURS: a field with exact or pseudo-normal conditions, and its mesh."""
-    from cnf.applications.shapes.reconstruct import reconstruct
+    from cnf.shapes.reconstruction.reconstruct import reconstruct
 
     result = reconstruct(points, normals, resolution=resolution, most=None, **{**OURS[method], **changes})
     how = f"{OURS[method]['normals_mode']} normals, support {result.support:.3g}, {result.certificate.solver}"
@@ -65,7 +65,7 @@ def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: s
 
 def run_scipy(points: np.ndarray, normals: np.ndarray, resolution: int, method: str = "scipy-tps") -> Made:
     """Local thin-plate splines of SciPy through pseudo-normal data, meshed by our own extraction."""
-    from cnf.applications.shapes.extraction import extract
+    from cnf.shapes.reconstruction.extraction import extract
 
     places = np.concatenate([points, points + PSEUDO * normals, points - PSEUDO * normals])
     heights = np.repeat([0.0, PSEUDO, -PSEUDO], len(points))

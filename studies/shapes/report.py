@@ -14,8 +14,8 @@ from cnf.reports.plots import BLUE, GREEN, INK, ORANGE, RED, SKY, draw
 from cnf.reports.tables import text_table
 
 if TYPE_CHECKING:
-    from cnf.applications.shapes.study import Row
-    from cnf.data.mesh import Mesh
+    from cnf.shapes.clouds.mesh import Mesh
+    from studies.shapes.study import Row
 
 COLUMNS = {  # heading -> (name, how a number is written)
     "Chamfer e-4": ("chamfer", lambda v: f"{1e4 * v:.2f}"),
@@ -168,9 +168,9 @@ def draw_shape(
     size: int = 420,
 ) -> Path:
     """The true mesh and what every method made of it, shaded alike; with `errors` coloured by the distance between."""
-    from cnf.applications.shapes.distances import ClosestPoints
-    from cnf.applications.shapes.study import SHAPES, Shape
-    from cnf.reports.shaded import shade_mesh
+    from cnf.shapes.reconstruction.distances import ClosestPoints
+    from cnf.shapes.report.shaded import shade_mesh
+    from studies.shapes.study import SHAPES, Shape
 
     look = SHAPES.get(shape, Shape(""))
     distance = ClosestPoints(truth)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from cnf.applications.shapes.measures import Measures
 from cnf.errors import CnfError, FileError
 from cnf.files import read_text, write_atomically
+from studies.shapes.measures import Measures
 
 LARGEST_TABLE = 64 * 2**20  # bytes
 

@@ -4,7 +4,7 @@ In come numbers of points and a mode (`blend`: patches joined by a partition of 
 go `Run`s and the exponents fitted to them. The surface, a rippled torus, is made here, so no data are needed. Every
 size runs in a process of its own:
 
-    python -m cnf.applications.shapes.scaling SIZE --mode blend --threads 1
+    python -m studies.shapes.scaling SIZE --mode blend --threads 1
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.applications.shapes.distances import ClosestPoints
-from cnf.applications.shapes.methods import run_ours
-from cnf.applications.shapes.peers import read_peak_memory
-from cnf.applications.shapes.study import THREADS, last_line
-from cnf.data.mesh import unit_rows
 from cnf.errors import CnfError
+from cnf.shapes.clouds.mesh import unit_rows
+from cnf.shapes.reconstruction.distances import ClosestPoints
+from studies.shapes.methods import run_ours
+from studies.shapes.peers import read_peak_memory
+from studies.shapes.study import THREADS, last_line
 
-MODULE = "cnf.applications.shapes.scaling"
+MODULE = "studies.shapes.scaling"
 MODES = {"blend": "cnf-blend", "sparse": "cnf"}  # mode -> method
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
 LEAST, MOST = 100, 5_000_000

@@ -14,7 +14,7 @@ from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, SKY, draw
 from cnf.reports.tables import text_table
 
 if TYPE_CHECKING:
-    from cnf.applications.shapes.scaling import Run
+    from studies.shapes.scaling import Run
 
 PARTS = {
     "seconds": "all",
@@ -59,7 +59,7 @@ def scaling_text(runs: Sequence[Run]) -> str:
 
 def exponent_lines(runs: Sequence[Run]) -> list[str]:
     """What the fits say, over all sizes and from 10,000 points on."""
-    from cnf.applications.shapes.scaling import LARGE, fit_exponent
+    from studies.shapes.scaling import LARGE, fit_exponent
 
     lines = []
     for name, title in PARTS.items():
@@ -76,7 +76,7 @@ def _write(value: float | None, style: str) -> str:
 
 def write_scaling(runs: Sequence[Run], path: object) -> Path:
     """All numbers as CSV."""
-    from cnf.applications.shapes.scaling import Run as RunType
+    from studies.shapes.scaling import Run as RunType
 
     text = io.StringIO()
     writer = csv.DictWriter(text, [f.name for f in fields(RunType)], lineterminator="\n")
@@ -87,7 +87,7 @@ def write_scaling(runs: Sequence[Run], path: object) -> Path:
 
 def plot_scaling(runs: Sequence[Run], path: object) -> Path:
     """Time and memory against the number of points, with a dashed line in proportion to the points for the eye."""
-    from cnf.applications.shapes.scaling import LARGE, fit_exponent
+    from studies.shapes.scaling import LARGE, fit_exponent
 
     times = {
         "seconds": ("points to mesh", BLUE),

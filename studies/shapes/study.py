@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.applications.shapes import methods as own_methods
-from cnf.applications.shapes import peers as peer_methods
-from cnf.applications.shapes.measures import compare, sample_oriented
-from cnf.applications.shapes.study_rows import NUMBERS, Row, Setting, read_rows, write_rows
-from cnf.data.mesh import Mesh
 from cnf.errors import CnfError, FileError, nearest
+from cnf.shapes.clouds.mesh import Mesh
+from studies.shapes import methods as own_methods
+from studies.shapes import peers as peer_methods
+from studies.shapes.measures import compare, sample_oriented
+from studies.shapes.rows import NUMBERS, Row, Setting, read_rows, write_rows
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def check_names(names: Sequence[str]) -> None:
 
 def read_shape(name: str, folder: Path) -> Mesh:
     """A shape by name: vertices welded, faces turned outward, the box around it centred, its longest side [-1, 1]."""
-    from cnf.data import read_mesh
+    from cnf.shapes.files.reading import read_mesh
 
     check_names([name])
     path = folder / SHAPES[name].file
@@ -218,7 +218,7 @@ def mesh_path(folder: Path, row: Row) -> Path:
 
 def write_mesh_of(mesh: Mesh, path: Path) -> None:
     """Keep a mesh for pictures and for whoever wants to look at it."""
-    from cnf.data import write_mesh
+    from cnf.shapes.files.writing import write_mesh
 
     write_mesh(mesh, path)
 

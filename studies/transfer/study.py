@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.advection import SQUARE, Advection, conditions, exact_field, solve_advection
-from cnf.tuning.bandwidth import ScanReport
+from cnf.demo.advection import SQUARE, Advection, conditions, exact_field, solve_advection
+from cnf.training.bandwidth import ScanReport
 
 SHIFTS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 BANDWIDTH = 0.1  # around which random covariances are drawn: the default of SkewedRBF

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import cnf
-from cnf.cli import commands
 from cnf.cli.main import run
+from cnf.demo import commands
 
 COMMANDS = ("demo", "advection", "light-path", "read", "version")
 

@@ -9,12 +9,10 @@ import pytest
 import torch
 
 import cnf
-from cnf.applications import solve_advection
-from cnf.applications.advection import PAPER, conditions, exact_field
-from cnf.reports.tables import advection_table
-from cnf.tuning import tune_bandwidth
-from cnf.tuning.bandwidth import spacing
-from cnf.tuning.search import narrow
+from cnf.demo.advection import PAPER, conditions, exact_field, solve_advection
+from cnf.demo.tables import advection_table
+from cnf.training.bandwidth import spacing, tune_bandwidth
+from cnf.training.search import narrow
 
 
 @pytest.mark.slow

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 import cnf
-from cnf.applications.light_path import (
-    LightPath,
-    Medium,
-    least_quadratic_time,
-    least_time_path,
-    solve_light_path,
-)
+from cnf.demo.light_path import LightPath, Medium, least_quadratic_time, least_time_path, solve_light_path
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import GGX, Lambert, above_horizon, directions, half_difference, plastic
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance import GGX, Lambert, above_horizon, directions, half_difference, plastic
 
 
 def light_at(theta: float, count: int) -> torch.Tensor:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from cnf.data.materials import above_horizon, cosines, decode, directions, encode, half_difference
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance import above_horizon, cosines, decode, directions, encode, half_difference
 
 
 def hemisphere(count: int, seed: int) -> np.ndarray:

@@ -13,26 +13,18 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.materials import study
-from cnf.applications.materials.fitting import Fit, Settings, fit_material
-from cnf.applications.materials.folders import Source, load_fit, save_fit
-from cnf.applications.materials.study import (
-    Light,
-    Stage,
-    Subject,
-    case_file,
-    known_case,
-    picture_file,
-    read_case,
-    read_picture,
-    run_study,
-)
-from cnf.applications.materials.subjects import finished_cases, open_subject
-from cnf.cli import material as commands
 from cnf.cli.main import run
-from cnf.data.environments import Environment
-from cnf.data.materials import GGX, read_material
 from cnf.errors import CnfError, ConstraintError, FileError
+from cnf.materials.commands import material as commands
+from cnf.materials.comparison.cases import case_file, known_case, picture_file, read_case, read_picture
+from cnf.materials.comparison.stage import Light, Stage, Subject
+from cnf.materials.fitting.fit import Fit, Settings, fit_material
+from cnf.materials.fitting.folders import Source, load_fit, save_fit
+from cnf.materials.reflectance import GGX, read_material
+from cnf.materials.rendering.environments import Environment
+from studies.materials import study
+from studies.materials.study import run_study
+from studies.materials.subjects import finished_cases, open_subject
 
 TINY = Settings(samples=1000, epochs=1, batch=500, conditions=10, parameters=1000)
 GOLD = GGX("gold", 0.2)
@@ -303,7 +295,7 @@ def test_losses_that_are_all_zero(quick, tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_file_name_that_looks_like_a_formula(tmp_path: Path):
     """a$^{$b.binary, a constant of 0.5: its label is drawn as text and not set as a broken formula."""
-    from cnf.reports.material_pictures import Panel, draw_comparison
+    from cnf.materials.report.pictures import Panel, draw_comparison
 
     path = tmp_path / "a$^{$b.binary"
     stored = np.repeat(0.5 / np.array([1 / 1500, 1.15 / 1500, 1.66 / 1500]), 90 * 90 * 180)

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from cnf.data.materials import check_merl, checksums, read_merl
 from cnf.errors import FileError
+from cnf.materials.reflectance import check_merl, checksums, read_merl
 
 
 @pytest.fixture

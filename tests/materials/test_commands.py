@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.materials import fitting
-from cnf.applications.materials import study as studies
-from cnf.applications.materials.folders import load_fit
-from cnf.applications.materials.methods import METHODS
-from cnf.cli import material as commands
-from cnf.cli import material_compare, materials_study
 from cnf.cli.main import run
-from cnf.data import environments
-from cnf.data.materials import read_material
+from cnf.materials.commands import compare as material_compare
+from cnf.materials.commands import material as commands
+from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting.folders import load_fit
+from cnf.materials.fitting.methods import METHODS
+from cnf.materials.reflectance import read_material
+from cnf.materials.rendering import environments
+from studies.materials import commands as materials_study
+from studies.materials import study as studies
 
 BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
 SMALL = [*BUDGET, "--size", "32"]
@@ -206,8 +207,8 @@ def test_render(fitted: Path, packed: Path, tmp_path: Path, capsys: pytest.Captu
 
 def test_export(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
     """A constant reflectance of 0.5 / pi is the same in the table; a fit's table has the model's values at nodes."""
-    from cnf.applications.materials.fitted import as_material
-    from cnf.data.materials.merl import grid_angles
+    from cnf.materials.fitting.fitted import as_material
+    from cnf.materials.reflectance.merl import grid_angles
 
     out = tmp_path / "a.binary"
     assert run(["material", "export", "lambert:0.5", str(out), "--convention", "centers"]) == 0
@@ -287,7 +288,7 @@ def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path
         lobes[path.name] = [title for title, _ in curves]
         return path
 
-    monkeypatch.setattr("cnf.reports.material_lobes.draw_lobes", note)
+    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", note)
     assert run([*command, "siren,kernel-siren"]) == 0
     titles = ["Reference", "SIREN", "Kernel SIREN"]
     assert lobes == {"lobes_bright.png": titles, "lobes_dull.png": titles}
@@ -303,7 +304,7 @@ def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path
 
 def test_compare_with_kept_fits(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch):
     """The kept fit was made with the same settings: its row has the same errors; it is named after its folder."""
-    monkeypatch.setattr("cnf.reports.material_lobes.draw_lobes", lambda curves, path, *_: path)
+    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", lambda curves, path, *_: path)
     copy = tmp_path / "copy"
     shutil.copytree(fitted, copy)
     command = ["material", "compare", GOLD, "--out", str(tmp_path / "a"), *SMALL, "--fits", f"{fitted},{copy}"]
@@ -410,7 +411,7 @@ def test_study_of_data(packed: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_subjects_are_spread_over_specularity(packed: Path, monkeypatch: pytest.MonkeyPatch):
     """With one specular place and two of 98 others, these are a quarter and three quarters down the list."""
-    from cnf.applications.materials import subjects
+    from studies.materials import subjects
 
     ranked = [subjects.Chosen(studies.Subject("x", str(k), "g"), str(k), str(k)) for k in range(100)]
     monkeypatch.setattr(subjects, "rank_networks", lambda data: ranked)
@@ -422,7 +423,7 @@ def test_subjects_are_spread_over_specularity(packed: Path, monkeypatch: pytest.
 
 def test_the_most_specular_come_first(packed: Path):
     """Ranked by the mean reflectance in the mirror direction, worked out here from the networks."""
-    from cnf.applications.materials.subjects import rank_networks
+    from studies.materials.subjects import rank_networks
 
     theta = torch.linspace(0, np.pi / 3, 25, dtype=torch.float64)
     mirror = torch.stack([0 * theta, theta, 0 * theta + np.pi / 2], dim=1)

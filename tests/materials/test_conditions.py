@@ -9,12 +9,12 @@ from scipy import stats
 from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
-from cnf.applications.materials.conditions import APART, PER_ROUND, largest_errors, place_conditions
-from cnf.applications.materials.sampling import Samples, draw_samples, draw_valid, look_up, uniform_angles
-from cnf.data.materials import GGX, decode
-from cnf.data.materials.scattered import Scattered
 from cnf.errors import ConstraintError
-from tests.applications.materials.test_sampling import LIKELY, by_hand
+from cnf.materials.fitting.conditions import APART, PER_ROUND, largest_errors, place_conditions
+from cnf.materials.fitting.sampling import Samples, draw_samples, draw_valid, look_up, uniform_angles
+from cnf.materials.reflectance import GGX, decode
+from cnf.materials.reflectance.scattered import Scattered
+from tests.materials.test_sampling import LIKELY, by_hand
 
 GOLD = GGX("gold", 0.2)
 

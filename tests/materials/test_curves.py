@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.reports.material_curves import draw_conditions, draw_learning_curves, smooth
+from cnf.materials.report.curves import draw_conditions, draw_learning_curves, smooth
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("error")

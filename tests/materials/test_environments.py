@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.environments import Environment, polar_levels, polar_lookup, read_environment, studio
 from cnf.errors import ConstraintError, FileError
+from cnf.materials.rendering.environments import Environment, polar_levels, polar_lookup, read_environment, studio
 
 DATA = pathlib.Path(os.environ.get("CNF_DATA", pathlib.Path(__file__).parents[2] / "../shared/data"))
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 import cnf
-from cnf.applications.materials.fitted import FittedMaterial, as_material, load_model, save_model
-from cnf.applications.materials.fitting import Fit, Settings, fit_material
-from cnf.applications.materials.methods import METHODS
-from cnf.data.materials import GGX, Lambert, decode, encode
-from cnf.data.materials.material import CHUNK
 from cnf.errors import CnfError, FileError
+from cnf.materials.fitting.fit import Fit, Settings, fit_material
+from cnf.materials.fitting.fitted import FittedMaterial, as_material, load_model, save_model
+from cnf.materials.fitting.methods import METHODS
+from cnf.materials.reflectance import GGX, Lambert, decode, encode
+from cnf.materials.reflectance.material import CHUNK
 
 GOLD = GGX("gold", 0.2)
 EIGHT = tuple(name for name in METHODS if not name.endswith("-paper"))  # the others differ in their rate alone

@@ -12,22 +12,13 @@ import pytest
 import torch
 
 import cnf
-from cnf.applications.materials import fitting
-from cnf.applications.materials.fitting import (
-    CLIP,
-    LOSSES,
-    QUICK,
-    Fit,
-    Settings,
-    fit_material,
-    measure_loss,
-    with_budget,
-)
-from cnf.applications.materials.methods import METHODS
-from cnf.applications.materials.sampling import Samples, draw_samples
-from cnf.data.materials import GGX
-from cnf.data.materials.scattered import Scattered
 from cnf.errors import CnfError, TrainingError
+from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting.fit import CLIP, LOSSES, QUICK, Fit, Settings, fit_material, measure_loss, with_budget
+from cnf.materials.fitting.methods import METHODS
+from cnf.materials.fitting.sampling import Samples, draw_samples
+from cnf.materials.reflectance import GGX
+from cnf.materials.reflectance.scattered import Scattered
 
 GOLD = GGX("gold", 0.2)
 TINY = Settings(samples=2000, epochs=4, batch=200, conditions=100, parameters=25_000, log_every=5)

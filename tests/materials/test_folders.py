@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.materials.fitted import as_material
-from cnf.applications.materials.fitting import Fit, Settings, fit_material
-from cnf.applications.materials.folders import Source, check_conditions, is_fit, load_fit, save_fit
-from cnf.data.materials.analytic import GGX, Lambert
-from cnf.data.materials.angles import cosines
 from cnf.errors import FileError
+from cnf.materials.fitting.fit import Fit, Settings, fit_material
+from cnf.materials.fitting.fitted import as_material
+from cnf.materials.fitting.folders import Source, check_conditions, is_fit, load_fit, save_fit
+from cnf.materials.reflectance.analytic import GGX, Lambert
+from cnf.materials.reflectance.angles import cosines
 
 TINY = Settings(samples=1000, epochs=1, batch=500, conditions=12, parameters=3000)
 GOLD = GGX("gold", 0.2)
@@ -94,7 +94,7 @@ def test_a_soft_fit_does_not_inherit_a_certificate(exact: Fit, soft: Fit, tmp_pa
 
 def test_an_interrupted_fit_before_its_first_log(exact: Fit, tmp_path: Path):
     """No step logged: the file has no rows, and reads back so."""
-    from cnf.applications.materials.fitting import Course
+    from cnf.materials.fitting.fit import Course
 
     save_fit(replace(exact, course=Course(stopped="interrupted")), tmp_path, Source("x"), {})
     course = load_fit(tmp_path).fit.course

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import GGX, Lambert
 from cnf.errors import ConstraintError
-from cnf.reports.material_lobes import draw_lobes, plane_angles, slice_curves
+from cnf.materials.reflectance import GGX, Lambert
+from cnf.materials.report.lobes import draw_lobes, plane_angles, slice_curves
 
 pytest.importorskip("matplotlib")
 

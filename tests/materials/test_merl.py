@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator
 
-from cnf.data.materials import GGX, Lambert, Table, above_horizon, grid_angles, read_merl, tabulate, write_merl
 from cnf.errors import ConstraintError, FileError
+from cnf.materials.reflectance import GGX, Lambert, Table, above_horizon, grid_angles, read_merl, tabulate, write_merl
 
 SHAPE = (90, 90, 180)
 NODES = math.prod(SHAPE)

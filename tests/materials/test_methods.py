@@ -9,11 +9,11 @@ from scipy.spatial.distance import pdist
 from torch import Tensor
 
 import cnf
-from cnf.applications.materials.conditions import place_conditions
-from cnf.applications.materials.methods import FIRST_OMEGA, METHODS, OMEGA, count_parameters, find_method
-from cnf.applications.materials.sampling import Samples, draw_samples
-from cnf.data.materials import GGX
 from cnf.errors import CnfError
+from cnf.materials.fitting.conditions import place_conditions
+from cnf.materials.fitting.methods import FIRST_OMEGA, METHODS, OMEGA, count_parameters, find_method
+from cnf.materials.fitting.sampling import Samples, draw_samples
+from cnf.materials.reflectance import GGX
 
 GOLD = GGX("gold", 0.2)
 CONDITIONS = place_conditions(GOLD, 100)

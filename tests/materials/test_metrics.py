@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from cnf.applications.materials.metrics import HIGHEST_PSNR, error_map, image_errors, ssim_map
-from cnf.applications.materials.tone import exposure_for, luminance, srgb_curve, tone_map
 from cnf.errors import ConstraintError
+from cnf.materials.rendering.metrics import HIGHEST_PSNR, error_map, image_errors, ssim_map
+from cnf.materials.rendering.tone import exposure_for, luminance, srgb_curve, tone_map
 
 
 def grey(value: float, size: int = 16) -> torch.Tensor:

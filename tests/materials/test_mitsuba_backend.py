@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.materials.mitsuba_backend import render_with_mitsuba
-from cnf.applications.materials.rendering import prepare_scene, render_sphere
-from cnf.data.environments import Environment
-from cnf.data.materials import GGX, Lambert, directions, plastic
-from cnf.data.materials.rgl import read_rgl
-from cnf.data.materials.rgl_writing import write_rgl
-from cnf.data.materials.tensor_file import write_tensor_file
 from cnf.errors import ConstraintError, FileError, MissingExtraError
+from cnf.materials.reflectance import GGX, Lambert, directions, plastic
+from cnf.materials.reflectance.rgl import read_rgl
+from cnf.materials.reflectance.rgl_writing import write_rgl
+from cnf.materials.reflectance.tensor_file import write_tensor_file
+from cnf.materials.rendering.environments import Environment
+from cnf.materials.rendering.mitsuba_backend import render_with_mitsuba
+from cnf.materials.rendering.sphere import prepare_scene, render_sphere
 
 GREY = Lambert((0.5, 0.25, 0.125))
 

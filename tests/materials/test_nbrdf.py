@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import above_horizon, half_difference, list_materials, read_material
 from cnf.errors import FileError
+from cnf.materials.reflectance import above_horizon, half_difference, list_materials, read_material
 
 
 def random_networks(count: int = 4, hidden: int = 21, seed: int = 0) -> dict[str, np.ndarray]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.materials.metrics import ImageErrors
 from cnf.errors import ConstraintError, MissingExtraError
-from cnf.reports import material_pictures as pictures
-from cnf.reports.material_pictures import Panel, draw_comparison, error_scale, find_highlight, save_picture
+from cnf.materials.rendering.metrics import ImageErrors
+from cnf.materials.report import pictures
+from cnf.materials.report.pictures import Panel, draw_comparison, error_scale, find_highlight, save_picture
 
 Image = pytest.importorskip("PIL.Image")
 colormaps = pytest.importorskip("matplotlib").colormaps

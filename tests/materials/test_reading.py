@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import GGX, Lambert, Table, list_materials, plastic, read_material, tabulate, write_merl
-from cnf.data.materials.nbrdf import SOURCES
 from cnf.errors import FileError, NumericalWarning
+from cnf.materials.reflectance import GGX, Lambert, Table, list_materials, plastic, read_material, tabulate, write_merl
+from cnf.materials.reflectance.nbrdf import SOURCES
 
 SHAPE = (90, 90, 180, 3)
 

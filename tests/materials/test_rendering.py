@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.quadrature import Nodes, ring_angles, view_nodes
-from cnf.applications.materials.rendering import FILL, prepare_scene, render_sphere
-from cnf.applications.materials.tone import tone_map
-from cnf.applications.materials.transport import OVERLAP, fall
-from cnf.data.environments import Environment, map_directions, studio
-from cnf.data.materials import GGX, Lambert, half_difference
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance import GGX, Lambert, half_difference
+from cnf.materials.rendering.environments import Environment, map_directions, studio
+from cnf.materials.rendering.quadrature import Nodes, ring_angles, view_nodes
+from cnf.materials.rendering.sphere import FILL, prepare_scene, render_sphere
+from cnf.materials.rendering.tone import tone_map
+from cnf.materials.rendering.transport import OVERLAP, fall
 
 WHITE = Environment(torch.ones(8, 16, 3, dtype=torch.float64))
 STUDIO = studio()

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.reports.material_methods import COLOURS, MARKS, TITLES
-from cnf.reports.material_study import (
+from cnf.materials.report.method_style import COLOURS, MARKS, TITLES
+from cnf.materials.report.results import (
     Result,
-    draw_study,
     study_latex,
     study_markdown,
     study_text,
     where_order_breaks,
     write_study,
 )
+from studies.materials.dots import draw_study
 
 
 def result(material: str, method: str, psnr: float, group: str = "RGL", **changes) -> Result:

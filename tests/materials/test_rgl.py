@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import cosines, half_difference
-from cnf.data.materials.merl import grid_angles
-from cnf.data.materials.rgl import read_rgl
-from cnf.data.materials.tensor_file import read_tensor_file, write_tensor_file
-from cnf.data.materials.warps import GridStack, MarginalWarp, Slices
 from cnf.errors import CnfError, FileError
+from cnf.materials.reflectance import cosines, half_difference
+from cnf.materials.reflectance.merl import grid_angles
+from cnf.materials.reflectance.rgl import read_rgl
+from cnf.materials.reflectance.tensor_file import read_tensor_file, write_tensor_file
+from cnf.materials.reflectance.warps import GridStack, MarginalWarp, Slices
 
 
 def light_and_eye(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from cnf.data.materials import GGX, Lambert, Material, above_horizon, cosines, half_difference, plastic, tabulate
-from cnf.data.materials.rgl import read_rgl
-from cnf.data.materials.rgl_writing import SPARE, lift, write_rgl
-from cnf.data.materials.tensor_file import read_tensor_file
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance import GGX, Lambert, Material, above_horizon, cosines, half_difference, plastic, tabulate
+from cnf.materials.reflectance.rgl import read_rgl
+from cnf.materials.reflectance.rgl_writing import SPARE, lift, write_rgl
+from cnf.materials.reflectance.tensor_file import read_tensor_file
 
 
 def lit_pairs(count: int = 20000, least: float = 0.06) -> Tensor:

@@ -10,7 +10,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from cnf.applications.materials.sampling import (
+from cnf.errors import ConstraintError
+from cnf.materials.fitting.sampling import (
     HIGHLIGHT,
     Samples,
     draw_samples,
@@ -20,9 +21,8 @@ from cnf.applications.materials.sampling import (
     look_up,
     uniform_angles,
 )
-from cnf.data.materials import GGX, Material, decode
-from cnf.data.materials.scattered import Scattered
-from cnf.errors import ConstraintError
+from cnf.materials.reflectance import GGX, Material, decode
+from cnf.materials.reflectance.scattered import Scattered
 
 GOLD = GGX("gold", 0.2)
 COUNT = 8000

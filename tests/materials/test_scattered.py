@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.data.materials import GGX, Scattered, above_horizon, directions, encode, list_materials, read_material
-from cnf.data.materials.spectra import convert_spectra, observe
 from cnf.errors import ConstraintError, FileError, NumericalWarning
+from cnf.materials.reflectance import GGX, Scattered, above_horizon, directions, encode, list_materials, read_material
+from cnf.materials.reflectance.spectra import convert_spectra, observe
 
 HALF, POLAR = ["theta_h", "theta_d", "phi_d"], ["theta_i", "phi_i", "theta_o", "phi_o"]
 VECTORS, COLOURS = ["wix", "wiy", "wiz", "wox", "woy", "woz"], ["r", "g", "b"]

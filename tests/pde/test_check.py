@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import cnf
-from cnf.problems.templates import TEMPLATES, read_template
-from cnf.reports.check_report import check_text
+from cnf.pde.problems.templates import TEMPLATES, read_template
+from cnf.pde.report.check import check_text
 
 GALLERY = sorted((Path(__file__).parent.parent.parent / "examples" / "pde").glob("*.toml"))
 SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}

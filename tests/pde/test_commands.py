@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import cnf
-from cnf.cli import problems
 from cnf.cli.main import run
-from cnf.problems.templates import TEMPLATES
+from cnf.pde import commands as problems
+from cnf.pde.problems.templates import TEMPLATES
 
 LINE = r"""title = "Sine"
 coordinates = "x"
@@ -245,7 +245,7 @@ def test_interrupt_is_130(line: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cnf.problems.planning.build_field", interrupted)
+    monkeypatch.setattr("cnf.pde.problems.planning.build_field", interrupted)
     assert run(["solve", str(line)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -254,7 +254,7 @@ def test_interrupted_tuning_still_answers(
     line: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     """Ctrl-C after two trials: exit code 0, and the verdict says that it was stopped."""
-    from cnf.cli.display import Part
+    from cnf.reports.progress import Part
 
     told: list[object] = []
 

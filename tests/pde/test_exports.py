@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from cnf.reports.answer import summary_text
-from cnf.reports.exports import export_columns, grid_counts, write_csv, write_npz, write_vtk_files
 from tests.reports import stand_in
+
+from cnf.pde.report.exports import export_columns, grid_counts, write_csv, write_npz, write_vtk_files
+from cnf.pde.report.folder import summary_text
 
 TYPES = {"Float64": "<f8", "Int64": "<i8", "UInt8": "u1"}
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.domains import Box, Difference, Disk, Interval, Timed
 from cnf.errors import CnfError, ProblemError
-from cnf.problems.check import read_back
+from cnf.pde.domains import Box, Difference, Disk, Interval, Timed
+from cnf.pde.problems.check import read_back
 
 BOX = {"type": "box", "lower": [0, 0], "upper": [2, 1]}
 HOLED = {

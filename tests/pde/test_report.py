@@ -12,17 +12,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tests.reports import stand_in
 
 import cnf
 from cnf.errors import MissingExtraError
+from cnf.pde.report.field_plots import plot_field, styled_points
+from cnf.pde.report.folder import write_answer
+from cnf.pde.report.map_panels import find_decades, find_scale, math_name
+from cnf.pde.report.page import read_equation, report_markup
+from cnf.pde.report.planes import measure_residual, sample_plane
+from cnf.pde.report.table import answer_table, judge_answer
 from cnf.reports import mathml
-from cnf.reports.answer import write_answer
-from cnf.reports.answer_plots import plot_field, styled_points
-from cnf.reports.answer_table import answer_table, judge_answer
-from cnf.reports.html import read_equation, report_markup
-from cnf.reports.map_panels import find_decades, find_scale, math_name
-from cnf.reports.planes import measure_residual, sample_plane
-from tests.reports import stand_in
 
 latex2mathml = pytest.importorskip("latex2mathml")
 pytest.importorskip("matplotlib")

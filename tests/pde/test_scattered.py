@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-import cnf.problems.scattered
+import cnf.pde.problems.scattered
 from cnf.errors import FileError
-from cnf.problems.scattered import Scattered, read_scattered
+from cnf.pde.problems.scattered import Scattered, read_scattered
 
 
 def read(tmp_path: Path, text: str | bytes, coordinates: str = "x y") -> Scattered:
@@ -144,7 +144,7 @@ def test_huge_files_are_refused_before_they_are_read(name: str, tmp_path: Path, 
         file.truncate(2**40)
     with pytest.raises(FileError, match="at most"):
         read_scattered(path, ["x"])
-    assert cnf.problems.scattered.LARGEST < 2**40
+    assert cnf.pde.problems.scattered.LARGEST < 2**40
 
 
 def test_too_many_columns(tmp_path: Path):

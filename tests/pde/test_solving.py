@@ -14,8 +14,8 @@ import torch
 
 import cnf
 from cnf.errors import CnfWarning, ProblemError, UnderdeterminedError
-from cnf.problems.answer import make_grid
-from cnf.tuning import Trial
+from cnf.pde.problems.answer import make_grid
+from cnf.pde.tuning import Trial
 
 SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
 UNIT = {"type": "interval", "from": 0, "to": 1}
@@ -249,7 +249,7 @@ def test_interrupt_without_any_trial_is_an_interrupt(monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cnf.problems.planning.build_field", interrupted)
+    monkeypatch.setattr("cnf.pde.problems.planning.build_field", interrupted)
     with pytest.raises(KeyboardInterrupt):
         line().solve()
 

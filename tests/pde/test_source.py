@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cnf.errors import FileError, ProblemError
-from cnf.problems.source import find_line, read_source
+from cnf.pde.problems.source import find_line, read_source
 
 TABLES = r"""
 title = "A title"  {title}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cnf.errors import BasisError, TrainingError
-from cnf.tuning import HeldOutEquations, Plan, Settings, Trial, tune
-from cnf.tuning.trial import INEXACT, as_mapping
+from cnf.pde.tuning import HeldOutEquations, Plan, Settings, Trial, tune
+from cnf.pde.tuning.trial import INEXACT, as_mapping
 
 
 class StandIn:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from cnf.cli.main import run
-from cnf.data import PointCloud, read_cloud, read_mesh, write_cloud
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.files.reading import read_cloud, read_mesh
+from cnf.shapes.files.writing import write_cloud
 
 
 @pytest.fixture

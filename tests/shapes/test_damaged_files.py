@@ -10,9 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cnf.data import Mesh, PointCloud, read_cloud, read_mesh, write_cloud, write_mesh
 from cnf.errors import CnfError, FileError
-from tests.data.shapes import cube, sphere
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.reading import read_cloud, read_mesh
+from cnf.shapes.files.writing import write_cloud, write_mesh
+from tests.shapes.known_clouds import cube, sphere
 
 HEADER = (
     b"ply\nformat binary_little_endian 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"

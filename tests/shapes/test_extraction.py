@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.applications.shapes.cubes import MARGIN
-from cnf.applications.shapes.extraction import extract
 from cnf.errors import ConstraintError
-from tests.applications.shapes.analytic import ONE, RADIUS, RING, TUBE, sphere, spread, torus, torus_points
+from cnf.shapes.reconstruction.cubes import MARGIN
+from cnf.shapes.reconstruction.extraction import extract
+from tests.shapes.analytic import ONE, RADIUS, RING, TUBE, sphere, spread, torus, torus_points
 
 SPHERE_AREA, SPHERE_VOLUME = 4 * np.pi * RADIUS**2, 4 / 3 * np.pi * RADIUS**3
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from cnf.applications.shapes.closing import cap_rims, part_fans
-from cnf.applications.shapes.cubes import CENTRE, CORNERS, EDGES, FACES, encode, list_triangles, triangulate_cells
-from cnf.data.mesh import Mesh
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.closing import cap_rims, part_fans
+from cnf.shapes.reconstruction.cubes import CENTRE, CORNERS, EDGES, FACES, encode, list_triangles, triangulate_cells
 
 
 def random_mesh(seed: int, side: int = 20) -> tuple[Mesh, np.ndarray, set[int]]:

@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.applications.shapes.extraction import extract
-from cnf.applications.shapes.refinement import project, refine
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
-from tests.applications.shapes.analytic import (
-    ONE,
-    RADIUS,
-    sphere,
-    sphere_slopes,
-    spread,
-    torus,
-    torus_points,
-    torus_slopes,
-)
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.extraction import extract
+from cnf.shapes.reconstruction.refinement import project, refine
+from tests.shapes.analytic import ONE, RADIUS, sphere, sphere_slopes, spread, torus, torus_points, torus_slopes
 
 RESOLUTION = 41
 STEP = 2 / (RESOLUTION - 1)

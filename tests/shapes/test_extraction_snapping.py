@@ -6,23 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from cnf.applications.shapes.closest import find_closest
-from cnf.applications.shapes.extraction import extract
-from cnf.applications.shapes.flips import flip_edges, improve
-from cnf.applications.shapes.refinement import project, refine
-from cnf.applications.shapes.snapping import Snapping, snap
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
-from tests.applications.shapes.analytic import (
-    ONE,
-    RADIUS,
-    sphere,
-    sphere_slopes,
-    spread,
-    torus,
-    torus_points,
-    torus_slopes,
-)
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.closest import find_closest
+from cnf.shapes.reconstruction.extraction import extract
+from cnf.shapes.reconstruction.flips import flip_edges, improve
+from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.snapping import Snapping, snap
+from tests.shapes.analytic import ONE, RADIUS, sphere, sphere_slopes, spread, torus, torus_points, torus_slopes
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.data import Mesh
 from cnf.errors import ConstraintError
-from tests.data.shapes import cube, torus_mesh
+from cnf.shapes.clouds.mesh import Mesh
+from tests.shapes.known_clouds import cube, torus_mesh
 
 
 def test_the_unit_cube():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.data import estimate_normals, find_flipped, orient_normals, points_outward
 from cnf.errors import ConstraintError
-from tests.data.shapes import circle, slab, sphere, torus
+from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+from tests.shapes.known_clouds import circle, slab, sphere, torus
 
 SHAPES = {"sphere": sphere(6000), "torus": torus(6000), "slab": slab(6000), "circle": circle(500)}
 every_shape = pytest.mark.parametrize("name", SHAPES)

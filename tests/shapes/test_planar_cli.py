@@ -12,9 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 import cnf
-from cnf.applications.shapes import planar_study
-from cnf.cli import planar
 from cnf.cli.main import run
+from cnf.shapes.commands import planar
+from studies.normals import study as planar_study
 
 FILES = ("normals.txt", "normals.md", "normals.csv", "normals_curves.csv", "normals_fields.png", "normals_errors.png")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.applications.shapes import planar_curve
-from cnf.applications.shapes.planar_curve import fit_curve
-from cnf.applications.shapes.planar_methods import Size
-from cnf.data import PointCloud, prepare_cloud
 from cnf.errors import CnfError
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.preparation import prepare_cloud
+from cnf.shapes.planar import curve as planar_curve
+from cnf.shapes.planar.curve import fit_curve
+from cnf.shapes.planar.fields import Size
 
 CENTRE, AXES = np.array([100.0, 50.0]), np.array([10.0, 6.0])
 

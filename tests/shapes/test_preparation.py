@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from cnf.data import PointCloud, prepare_cloud, thin
-from cnf.data.thinning import group_duplicates
 from cnf.errors import CnfWarning, ConstraintError, NumericalWarning
-from tests.data.shapes import circle, sphere, torus
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.preparation import prepare_cloud
+from cnf.shapes.clouds.thinning import group_duplicates, thin
+from tests.shapes.known_clouds import circle, sphere, torus
 
 
 def test_a_clean_cloud_is_only_scaled():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.applications.shapes.generated import TUBE, knot_curve, sample_knot
-from cnf.applications.shapes.reconstruct import reconstruct
-from cnf.data import PointCloud
 from cnf.errors import CnfError
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.generated import TUBE, knot_curve, sample_knot
+from cnf.shapes.reconstruction.reconstruct import reconstruct
 
 
 def sphere(count: int = 300) -> np.ndarray:

@@ -8,8 +8,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from cnf.data import Mesh, PointCloud, read_cloud, read_mesh, write_cloud, write_mesh
-from tests.data.shapes import circle, cube, sphere, torus_mesh
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.reading import read_cloud, read_mesh
+from cnf.shapes.files.writing import write_cloud, write_mesh
+from tests.shapes.known_clouds import circle, cube, sphere, torus_mesh
 
 MESHES, CLOUDS, TABLES = ("ply", "obj", "npz"), ("ply", "obj", "npz", "csv", "xyz", "txt"), ("csv", "xyz", "txt")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
-from cnf.reports.rasteriser import FILLED, aim, cover
-from cnf.reports.shaded import PAPER, draw_mesh, save_panels, shade_mesh
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.report.rasteriser import FILLED, aim, cover
+from cnf.shapes.report.shaded import PAPER, draw_mesh, save_panels, shade_mesh
 
 
 def sphere(rings: int = 24) -> Mesh:

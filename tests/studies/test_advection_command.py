@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cnf.applications import advection_study
 from cnf.cli.main import run
+from studies.advection import study as advection_study
 
 FILES = ("advection.txt", "advection.md", "advection.csv", "advection_curves.csv", "advection_errors.png")
 

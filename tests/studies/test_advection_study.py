@@ -12,17 +12,10 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.advection import BETA, PAPER, conditions, exact_field
-from cnf.applications.advection_baselines import (
-    RESOLVED,
-    WIDTHS,
-    errors_of,
-    train_siren,
-    widen,
-    worst_residual,
-)
-from cnf.applications.advection_study import STUDY_METHODS, Case, study_case
-from cnf.reports import advection_study as reports
+from cnf.demo.advection import BETA, PAPER, conditions, exact_field
+from studies.advection import report as reports
+from studies.advection.baselines import RESOLVED, WIDTHS, errors_of, train_siren, widen, worst_residual
+from studies.advection.study import STUDY_METHODS, Case, study_case
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import cnf
-from cnf.applications.conditioning import (
+from studies.conditioning import report as studies
+from studies.conditioning.study import (
     BASES,
     RESOLVED,
     Conditioning,
@@ -19,7 +20,6 @@ from cnf.applications.conditioning import (
     study_conditioning,
     train_basis,
 )
-from cnf.reports import studies
 
 POINTS, PARAMETERS, STEPS = 64, 3e4, 8
 

@@ -13,26 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from cnf.applications.materials import fitting, study
-from cnf.applications.materials.fitted import FittedMaterial
-from cnf.applications.materials.fitting import Settings
-from cnf.applications.materials.study import (
-    Case,
-    Light,
-    Stage,
-    Subject,
-    case_file,
-    held_out_error,
-    picture_file,
-    read_case,
-    read_picture,
-    run_material,
-    run_study,
-    specularity,
-)
-from cnf.data.environments import Environment
-from cnf.data.materials import GGX, Lambert, Material
 from cnf.errors import CnfError, FileError
+from cnf.materials.comparison.cases import Case, case_file, held_out_error, picture_file, read_case, read_picture
+from cnf.materials.comparison.stage import Light, Stage, Subject
+from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting.fit import Settings
+from cnf.materials.fitting.fitted import FittedMaterial
+from cnf.materials.reflectance import GGX, Lambert, Material
+from cnf.materials.rendering.environments import Environment
+from studies.materials import study
+from studies.materials.study import run_material, run_study, specularity
 
 TINY = Settings(samples=1000, epochs=1, batch=200, conditions=10, parameters=1000, log_every=2)
 LIGHT = Light(size=10)

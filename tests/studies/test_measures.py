@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from cnf.applications.shapes.distances import ClosestPoints
-from cnf.applications.shapes.measures import compare, f_score, sample_faces, sample_oriented
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.distances import ClosestPoints
+from studies.shapes.measures import compare, f_score, sample_faces, sample_oriented
 
 
 def make_sphere(radius: float = 1.0, halvings: int = 4) -> Mesh:

@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.shapes import planar_methods, planar_study
-from cnf.applications.shapes.planar_methods import Size, hermite_field, hypernet_field, move_hypernet, train_hypernet
-from cnf.applications.shapes.planar_shapes import BOX, SHAPES, circle, exact_conditions, find_shape, pseudo_conditions
-from cnf.applications.shapes.planar_study import Starts, look_at, study_case
 from cnf.errors import CnfError
+from cnf.shapes.planar import fields as planar_methods
+from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
+from cnf.shapes.planar.fields import Size, hermite_field, hypernet_field, train_hypernet
+from studies.normals import study as planar_study
+from studies.normals.shapes import SHAPES, circle, find_shape
+from studies.normals.start import move_hypernet
+from studies.normals.study import Starts, look_at, study_case
 
 SMALL = Size(hidden=40, features=24, epochs=4, points=60, rate=1e-4, siren_steps=2)
 every_shape = pytest.mark.parametrize("name", SHAPES)
@@ -45,7 +48,7 @@ def test_distance_of_polygons(name: str):
     outline = radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     share = np.linspace(0, 1, 50_000)[:, None]
     dense = np.concatenate([a + share * (b - a) for a, b in pairwise(outline)])
-    x = BOX.random(60, torch.Generator().manual_seed(0))
+    x = SQUARE.random(60, torch.Generator().manual_seed(0))
     gap = np.linalg.norm(x.numpy()[:, None] - dense, axis=2).min(axis=1)
     found = shape.distance(x).numpy()
     assert np.abs(np.abs(found) - gap).max() <= 1e-4
@@ -144,7 +147,7 @@ def test_a_known_field_is_measured_as_it_is():
     assert look.normal_error == pytest.approx(1, abs=1e-14)
     assert look.eikonal == pytest.approx(1, abs=1e-12)
     assert look.value_error <= 1e-15
-    fixed = BOX.halton(planar_methods.FIXED_POINTS, seed=1)
+    fixed = SQUARE.halton(planar_methods.FIXED_POINTS, seed=1)
     wanted = float((torch.linalg.vector_norm(fixed, dim=1) - 1).square().mean().sqrt())
     assert look.distance_error == pytest.approx(wanted, rel=1e-12)
     assert look.grid[0, 2] == pytest.approx(2.0)  # (0, -2): row y, column x
@@ -190,4 +193,4 @@ def test_the_paper_is_beside():
     assert planar_study.PAPER["diamond"]["exact"] == (1.450e-5, 3.368e-6)
     assert math.isnan(case.worst_residual)
     assert isinstance(case.shape.points, Tensor)
-    assert cnf.losses.Eikonal(BOX).precision is None
+    assert cnf.losses.Eikonal(SQUARE).precision is None

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import cnf.cli.shapes_study  # noqa: F401  (registers the two commands)
-from cnf.applications.shapes import scaling, study
-from cnf.applications.shapes.measures import Measures
-from cnf.applications.shapes.study_rows import Row, Setting, read_rows, write_rows
+import studies.shapes.commands  # noqa: F401  (registers the two commands)
 from cnf.cli.main import run
-from cnf.data import write_mesh
-from cnf.data.mesh import Mesh
 from cnf.errors import CnfError, FileError
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.writing import write_mesh
+from studies.shapes import scaling, study
+from studies.shapes.measures import Measures
+from studies.shapes.rows import Row, Setting, read_rows, write_rows
 
 PEERS_PYTHON = Path(__file__).parents[3] / ".venv-peers" / "shapes" / "bin" / "python"
 
@@ -286,7 +286,7 @@ def test_exponents() -> None:
 
 def test_scaling_reports(tmp_path: Path) -> None:
     """Table, CSV and picture of two runs and a failure, the exponents of 2 among them."""
-    from cnf.reports import scaling_study as reports
+    from studies.shapes import scaling_report as reports
 
     runs = [scaling.Run(s, "blend", 16, 1, seconds=s**2 / 1e8, megabytes=s / 10) for s in (10_000, 20_000)]
     runs.append(scaling.Run(40_000, "blend", 16, 1, note="stopped after 9 s"))

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import cnf
-from cnf.applications.advection import conditions
-from cnf.applications.transfer import PAPER, SHIFTS, Transfer, random_field, shift_field, study_transfer
-from cnf.reports import studies
+from cnf.demo.advection import conditions
+from studies.conditioning import report as studies
+from studies.transfer.study import PAPER, SHIFTS, Transfer, random_field, shift_field, study_transfer
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cnf.tuning.search import LARGEST_SCAN, narrow, search_line, walk
+from cnf.training.search import LARGEST_SCAN, narrow, search_line, walk
 
 
 class Memory:

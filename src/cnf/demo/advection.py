@@ -22,7 +22,7 @@ from torch import Tensor
 import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.training import History
-from cnf.tuning.bandwidth import Loss, ScanReport, ScanStep, bandwidths, choose, tune_bandwidth
+from cnf.training.bandwidth import Loss, ScanReport, ScanStep, bandwidths, choose, tune_bandwidth
 
 BETA = 0.1
 LEVELS = (0.01, 0.05, 0.1, 0.5, 1.0)

@@ -1,4 +1,4 @@
-"""The commands of `cnf`: options are checked here, the work is done by applications and reports."""
+"""`cnf demo`, `cnf advection` and `cnf light-path`: worked problems, and a tour of everything."""
 
 from __future__ import annotations
 
@@ -8,66 +8,31 @@ from typing import Annotated
 
 import typer
 
-from cnf.cli import material_compare, materials_study, problems, shapes_study  # noqa: F401  # they add their commands
-from cnf.cli.material import fit as fit_material
-from cnf.cli.material import material
-from cnf.cli.planar import shape
-from cnf.cli.reconstruct import reconstruct
-from cnf.cli.studies import study
-from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError
-
-app = typer.Typer(
-    name="cnf",
-    help="Neural fields that meet linear differential conditions exactly.",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(study, name="study")
-app.command()(problems.solve)
-app.command()(problems.check)
-app.command()(problems.new)
-app.command()(reconstruct)
-app.add_typer(shape, name="shape")
-app.add_typer(material, name="material")
+from cnf.materials.commands.material import fit as fit_material
+from cnf.pde import commands as problems
+from cnf.reports.terminal import Seed, check_folder, open_console, say
+from cnf.shapes.commands.reconstruct import reconstruct
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
 ]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        import cnf
-
-        say(f"cnf {cnf.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Neural fields that meet linear differential conditions exactly."""
-
-
-@app.command()
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """Run the whole demonstration; takes a minute or two.
 
     The paper's advection problem by three methods, the light path problem, a problem file, a surface through points,
     and a material: certificates, errors beside the paper's, and pictures.
     """
-    from cnf.applications import solve_light_path
-    from cnf.applications.advection import METHODS
-    from cnf.applications.shapes.generated import sample_knot
-    from cnf.cli.runs import describe_ends, run_advection, write_text
-    from cnf.data import write_cloud
-    from cnf.problems.templates import read_template
-    from cnf.reports import plots, tables
+    from cnf.demo import plots, tables
+    from cnf.demo.advection import METHODS
+    from cnf.demo.light_path import solve_light_path
+    from cnf.demo.running import describe_ends, run_advection
+    from cnf.pde.problems.templates import read_template
+    from cnf.reports.tables import write_text
+    from cnf.shapes.clouds.generated import sample_knot
+    from cnf.shapes.files.writing import write_cloud
 
     folder = check_folder(out)
     console = open_console()
@@ -116,7 +81,6 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     say(f"\npictures are in {folder}: {names}, knot_mesh.png, gold/render.png and poisson/report.html")
 
 
-@app.command()
 def advection(
     perturbation: Annotated[
         list[float],
@@ -130,10 +94,10 @@ def advection(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for a picture per grid; none if left out.")] = None,
 ) -> None:
     """Solve the advection equation on scattered points."""
-    from cnf.applications.advection import METHODS
-    from cnf.cli.runs import run_advection
+    from cnf.demo import plots, tables
+    from cnf.demo.advection import METHODS
+    from cnf.demo.running import run_advection
     from cnf.errors import nearest
-    from cnf.reports import plots, tables
 
     for level in perturbation:
         if not (math.isfinite(level) and level >= 0):
@@ -157,7 +121,6 @@ def advection(
         say(f"\npictures are in {folder}")
 
 
-@app.command("light-path")
 def light_path(
     steps: Annotated[
         int, typer.Option(min=1, help="Most training steps (L-BFGS); it stops when nothing changes.")
@@ -166,9 +129,9 @@ def light_path(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for pictures; none if left out.")] = None,
 ) -> None:
     """Find the path of least time between two points."""
-    from cnf.applications import solve_light_path
-    from cnf.cli.runs import describe_ends
-    from cnf.reports import plots, tables
+    from cnf.demo import plots, tables
+    from cnf.demo.light_path import solve_light_path
+    from cnf.demo.running import describe_ends
 
     folder = check_folder(out) if out is not None else None
     result = solve_light_path(steps=steps, seed=seed)
@@ -182,29 +145,8 @@ def light_path(
         say(f"\npictures are in {folder}")
 
 
-@app.command()
-def read(
-    latex: Annotated[
-        str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")
-    ],
-    coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
-    channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
-    given: Annotated[
-        list[str],
-        typer.Option(
-            "--set",
-            metavar="NAME=NUMBER",
-            help="A coefficient: beta=0.1, a vector n=1,0, or a function f=; repeatable.",
-        ),
-    ] = [],  # noqa: B006
-) -> None:
-    """Show how an equation in LaTeX is understood."""
-    from cnf.cli.runs import describe_reading, read_coefficients
-
-    say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    _print_version(True)
+def add_to(app: typer.Typer) -> None:
+    """Put the commands of this slice into `app`."""
+    app.command()(demo)
+    app.command()(advection)
+    app.command("light-path")(light_path)

@@ -1,4 +1,4 @@
-"""`cnf solve`, `cnf check` and `cnf new`: problem files from the command line."""
+"""`cnf solve`, `cnf check`, `cnf new` and `cnf read`: problem files and equations from the command line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli.terminal import check_folder, open_console, say
 from cnf.errors import CnfError, CnfWarning, FileError, nearest
+from cnf.reports.terminal import check_folder, open_console, say
 
 if TYPE_CHECKING:
-    from cnf.problems import Answer, Problem
+    from cnf.pde.problems import Answer, Problem
 
 File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
 EXPECTED_TRIALS = 14
@@ -48,11 +48,11 @@ def solve(
     folder = None
     if out is not None:
         folder = check_folder(out)
-        from cnf.reports.answer import check_pictures, write_answer
+        from cnf.pde.report.folder import check_pictures, write_answer
 
         check_pictures()  # matplotlib is asked for before the work, not after
     answer = run_problem(problem)
-    from cnf.reports.answer_table import answer_table
+    from cnf.pde.report.table import answer_table
 
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
@@ -77,7 +77,7 @@ def solve(
 
 def run_problem(problem: Problem) -> Answer:
     """Solve with a display of the trials."""
-    from cnf.cli.display import part
+    from cnf.reports.progress import part
 
     say(f"{problem.title}: {problem.conditions} conditions\n")
     with part(open_console(), "tuning", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
@@ -89,7 +89,7 @@ def run_problem(problem: Problem) -> Answer:
 
 def check(file: File) -> None:
     """Read a problem file and show how it was understood; nothing is solved."""
-    from cnf.reports.check_report import check_text
+    from cnf.pde.report.check import check_text
 
     problem = read_problem(file, {})
     say(check_text(problem.check()))
@@ -102,7 +102,7 @@ def new(
 ) -> None:
     """Write a commented example of a problem file, to begin with."""
     from cnf.files import write_atomically
-    from cnf.problems.templates import DATA, TEMPLATES, read_file, read_template
+    from cnf.pde.problems.templates import DATA, TEMPLATES, read_file, read_template
 
     if name is None:
         width = max(map(len, TEMPLATES))
@@ -122,6 +122,33 @@ def new(
 
 
 def read_problem(file: Path, changes: dict[str, object]) -> Problem:
-    from cnf.problems import Problem
+    from cnf.pde.problems import Problem
 
     return Problem.read(file, **changes)
+
+
+def read(
+    latex: Annotated[
+        str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")
+    ],
+    coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
+    channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
+    given: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="NAME=NUMBER",
+            help="A coefficient: beta=0.1, a vector n=1,0, or a function f=; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+) -> None:
+    """Show how an equation in LaTeX is understood."""
+    from cnf.pde.report.reading import describe_reading, read_coefficients
+
+    say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands of this slice into `app`."""
+    for command in (solve, check, new, read):
+        app.command()(command)

@@ -1,16 +1,20 @@
-"""Display: how a run shows that it goes on; a moving bar on a terminal, one line per finished part elsewhere."""
+"""Progress: how a run shows that it goes on; a moving bar on a terminal, one line per finished part elsewhere."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cnf.tuning import ScanStep, Trial
+
+class Described(Protocol):
+    """Something that was tried and can say in a few words how it went."""
+
+    def describe(self) -> str: ...
 
 
 class Part:
@@ -20,9 +24,9 @@ class Part:
         self.bar, self.task = bar, task
         self.result = ""
 
-    def tell(self, trial: ScanStep | Trial) -> None:
+    def tell(self, trial: Described) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, advance=1, detail=described(trial))  # type: ignore[arg-type]
+            self.bar.update(self.task, advance=1, detail=trial.describe())  # type: ignore[arg-type]
 
     def step(self, what: str) -> None:
         """The next stage of a run, in words."""
@@ -51,11 +55,3 @@ def part(console: Console, name: str, total: int) -> Iterator[Part]:
     console.print(
         f"  {name:<16} {time.perf_counter() - started:5.1f} s   {shown.result}", highlight=False, markup=False
     )
-
-
-def described(trial: ScanStep | Trial) -> str:
-    if isinstance(trial, Trial):
-        shown = "cannot be solved" if math.isinf(trial.loss) else f"held-out residual {trial.residual:.1e}"
-        return f"{trial}: {shown}" if trial.exact else f"{trial}: {shown}, not exact"
-    held = f"held-out residual {math.exp(trial.loss / 2):.1e}" if math.isfinite(trial.loss) else "cannot be solved"
-    return f"{trial.what} {trial.value:.4g}: {held}"

@@ -35,3 +35,9 @@ def check_folder(out: Path) -> Path:
         raise CnfError(f"--out {out} is a file; give a folder")
     check_writable(out / "report.txt")
     return out
+
+
+def split_words(given: list[str] | None) -> list[str]:
+    """["a,b", "c"] -> ["a", "b", "c"], each once."""
+    parts = [word.strip() for text in given or [] for word in text.split(",")]
+    return list(dict.fromkeys(word for word in parts if word))

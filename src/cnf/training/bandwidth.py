@@ -14,7 +14,7 @@ from torch import Tensor
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
-from cnf.tuning.search import search_line
+from cnf.training.search import search_line
 
 Loss = Callable[[Solution], Tensor]
 
@@ -26,6 +26,11 @@ class ScanStep:
     what: str  # "bandwidth", "spread" or "step"
     value: float
     loss: float
+
+    def describe(self) -> str:
+        """The value and its loss in a few words; the loss is taken for the logarithm of a squared residual."""
+        held = f"held-out residual {math.exp(self.loss / 2):.1e}" if math.isfinite(self.loss) else "cannot be solved"
+        return f"{self.what} {self.value:.4g}: {held}"
 
 
 ScanReport = Callable[[ScanStep], object]

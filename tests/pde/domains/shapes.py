@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, Polygon, Timed, Union
+from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, Polygon, Timed, Union
 
 Formula = Callable[[np.ndarray], np.ndarray]  # columns of points -> positive inside, negative outside
 

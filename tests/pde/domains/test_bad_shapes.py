@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.domains import Ball, Box, Difference, Disk, Intersection, Interval, Polygon, Timed, Union
 from cnf.errors import ConstraintError, DomainError
+from cnf.pde.domains import Ball, Box, Difference, Disk, Intersection, Interval, Polygon, Timed, Union
 
 SQUARE = Box((0, 0), (1, 1))
 BAD = {

@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from cnf.domains import Ball, Box, Difference, Disk, Intersection, Interval, Polygon, Timed, Union
-from cnf.domains.boundary import divide
 from cnf.errors import DomainError
-from tests.domains.shapes import ALL, KNOWN, Known
+from cnf.pde.domains import Ball, Box, Difference, Disk, Intersection, Interval, Polygon, Timed, Union
+from cnf.pde.domains.boundary import divide
+from tests.pde.domains.shapes import ALL, KNOWN, Known
 
 every_shape = pytest.mark.parametrize("known", ALL.values(), ids=ALL)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.domains import Box, Difference, Disk, Interval, Polygon, Timed, Union
-from cnf.domains.corners import PER_RAY, RAYS, crowd, find_corners, place_poles, taper
+from cnf.pde.domains import Box, Difference, Disk, Interval, Polygon, Timed, Union
+from cnf.pde.domains.corners import PER_RAY, RAYS, crowd, find_corners, place_poles, taper
 
 L_SHAPE = Polygon([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])
 

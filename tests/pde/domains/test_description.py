@@ -9,9 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from cnf.domains import Box, Difference, Disk, Domain, Interval, Polygon, Timed, Union, describe, domain_from, to_text
 from cnf.errors import DomainError, LatexError
-from tests.domains.shapes import ALL
+from cnf.pde.domains import (
+    Box,
+    Difference,
+    Disk,
+    Domain,
+    Interval,
+    Polygon,
+    Timed,
+    Union,
+    describe,
+    domain_from,
+    to_text,
+)
+from tests.pde.domains.shapes import ALL
 
 DISK = {"type": "disk", "center": [0, 0], "radius": 1}
 

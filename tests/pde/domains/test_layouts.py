@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from cnf.domains import LAYOUTS, Ball, Box, Difference, Disk, Domain, Interval, Polygon, Timed
-from cnf.domains.layouts import cells
 from cnf.errors import DomainError
-from tests.domains.shapes import ALL, KNOWN, Known
+from cnf.pde.domains import LAYOUTS, Ball, Box, Difference, Disk, Domain, Interval, Polygon, Timed
+from cnf.pde.domains.layouts import cells
+from tests.pde.domains.shapes import ALL, KNOWN, Known
 
 every_shape = pytest.mark.parametrize("known", ALL.values(), ids=ALL)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import cnf
-from cnf.domains import Ball, Box, Difference, Disk, Domain, Interval, Polygon, Timed, Union
-from tests.domains.shapes import ALL, KNOWN, L_SHAPE, Known
+from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Interval, Polygon, Timed, Union
+from tests.pde.domains.shapes import ALL, KNOWN, L_SHAPE, Known
 
 every_shape = pytest.mark.parametrize("known", ALL.values(), ids=ALL)
 

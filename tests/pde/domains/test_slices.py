@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from cnf.domains import LAYOUTS, Ball, Box, Difference, Disk, Interval, Polygon, Timed, Union
 from cnf.errors import DomainError
-from tests.domains.shapes import ALL, KNOWN, Known
+from cnf.pde.domains import LAYOUTS, Ball, Box, Difference, Disk, Interval, Polygon, Timed, Union
+from tests.pde.domains.shapes import ALL, KNOWN, Known
 
 # Domain, axis, value, measure by formula.
 CASES = {

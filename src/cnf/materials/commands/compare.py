@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli import material_options as options
-from cnf.cli.material import File, material, train_with_display
-from cnf.cli.studies import _words
-from cnf.cli.terminal import Seed, check_folder, say
 from cnf.errors import CnfError, CnfWarning
+from cnf.materials.commands import options
+from cnf.materials.commands.material import File, material, train_with_display
+from cnf.reports.terminal import Seed, check_folder, say, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cnf.applications.materials.comparing import Compared, Comparison
-    from cnf.applications.materials.folders import KeptFit
-    from cnf.applications.materials.study import Subject
-    from cnf.data.materials import Material
+    from cnf.materials.comparison.comparing import Compared, Comparison
+    from cnf.materials.comparison.stage import Subject
+    from cnf.materials.fitting.folders import KeptFit
+    from cnf.materials.reflectance import Material
 
 MOST = 6  # materials of one comparison; more are a study
 
@@ -63,11 +62,11 @@ def compare(
     Finished fits are kept in the folder and not made again with the same settings: after Ctrl-C, the same command goes
     on.
     """
-    from cnf.applications.materials.comparing import Comparison
-    from cnf.applications.materials.folders import load_fit
-    from cnf.applications.materials.study import Stage
+    from cnf.materials.comparison.comparing import Comparison
+    from cnf.materials.comparison.stage import Stage
+    from cnf.materials.fitting.folders import load_fit
 
-    folders = [Path(word) for word in _words(fits)]
+    folders = [Path(word) for word in split_words(fits)]
     ways = options.choose_methods(methods, () if folders else options.PAPER_METHODS)
     settings = options.choose_settings(
         quick,
@@ -108,7 +107,7 @@ def compare(
 
 def open_all(file: str, names: Sequence[str | None]) -> list[tuple[Subject, Material]]:
     """Every material that was named, as a subject and read."""
-    from cnf.applications.materials.study import Subject
+    from cnf.materials.comparison.stage import Subject
 
     if len(names) > MOST:
         raise CnfError(f"a comparison shows at most {MOST} materials, {len(names)} were named; see cnf study materials")
@@ -142,12 +141,12 @@ def run_methods(
 
 def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> None:
     """Print the table; write it, the figure, slices of the reflectance and learning curves."""
-    from cnf.applications.materials.metrics import ImageErrors
-    from cnf.reports import material_cases as conversions
-    from cnf.reports import material_study as reports
-    from cnf.reports.material_curves import draw_learning_curves
-    from cnf.reports.material_lobes import draw_lobes
-    from cnf.reports.material_pictures import Panel, draw_comparison
+    from cnf.materials.rendering.metrics import ImageErrors
+    from cnf.materials.report import cases as conversions
+    from cnf.materials.report import results as reports
+    from cnf.materials.report.curves import draw_learning_curves
+    from cnf.materials.report.lobes import draw_lobes
+    from cnf.materials.report.pictures import Panel, draw_comparison
 
     cases = [result.case for _, results in found for result in results]
     results = conversions.as_results(cases)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli import material_options as options
-from cnf.cli.terminal import Seed, check_folder, open_console, say
 from cnf.errors import CnfError, CnfWarning
+from cnf.materials.commands import options
+from cnf.reports.terminal import Seed, check_folder, open_console, say
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cnf.applications.materials.fitting import Fit, Settings
-    from cnf.applications.materials.folders import Source
-    from cnf.applications.materials.study import Stage
-    from cnf.cli.display import Part
-    from cnf.data.materials import Material
+    from cnf.materials.comparison.stage import Stage
+    from cnf.materials.fitting.fit import Fit, Settings
+    from cnf.materials.fitting.folders import Source
+    from cnf.materials.reflectance import Material
+    from cnf.reports.progress import Part
 
 material = typer.Typer(
     help="Fit, render, compare and export measured materials.", no_args_is_help=True, rich_markup_mode=None
@@ -62,10 +62,10 @@ def fit(
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
     certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
     """
-    from cnf.applications.materials.folders import Source, is_fit
-    from cnf.applications.materials.methods import find_method
-    from cnf.applications.materials.metrics import image_errors
-    from cnf.applications.materials.study import Stage
+    from cnf.materials.comparison.stage import Stage
+    from cnf.materials.fitting.folders import Source, is_fit
+    from cnf.materials.fitting.methods import find_method
+    from cnf.materials.rendering.metrics import image_errors
 
     find_method(basis)
     settings = options.choose_settings(
@@ -102,8 +102,8 @@ def fit(
 
 def train_with_display(given: Material, method: str, settings: Settings) -> Fit:
     """Train while a bar shows how far it is, the loss, and the worst residual of the conditions."""
-    from cnf.applications.materials.fitting import fit_material
-    from cnf.cli.display import part
+    from cnf.materials.fitting.fit import fit_material
+    from cnf.reports.progress import part
 
     with part(open_console(), method, settings.epochs) as shown:
 
@@ -129,9 +129,9 @@ def show_step(shown: Part, step: int, steps: int, loss: float, residual: float |
 
 def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: bool) -> None:
     """Measure, tell and write a fit; then say how it ended."""
-    from cnf.applications.materials.fitted import as_material
-    from cnf.applications.materials.folders import check_conditions, save_fit
-    from cnf.applications.materials.study import held_out_error, time_inference
+    from cnf.materials.comparison.cases import held_out_error, time_inference
+    from cnf.materials.fitting.fitted import as_material
+    from cnf.materials.fitting.folders import check_conditions, save_fit
 
     fitted = as_material(made, reference=stage.reference)
     try:
@@ -170,10 +170,10 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: b
 
 def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Path) -> list[Path]:
     """Reference, fit and error map; slices of the reflectance; the loss."""
-    from cnf.applications.materials.fitted import as_material
-    from cnf.reports.material_curves import draw_learning_curves
-    from cnf.reports.material_lobes import draw_lobes
-    from cnf.reports.material_pictures import Panel, draw_comparison
+    from cnf.materials.fitting.fitted import as_material
+    from cnf.materials.report.curves import draw_learning_curves
+    from cnf.materials.report.lobes import draw_lobes
+    from cnf.materials.report.pictures import Panel, draw_comparison
 
     title, course = made.method.title, made.course
     panels = [Panel("Reference", stage.image), Panel(title, image, errors)]  # type: ignore[arg-type]
@@ -207,10 +207,10 @@ def render(
     ] = None,
 ) -> None:
     """A sphere of a material, or of a fit, under an environment map, as PNG."""
-    from cnf.applications.materials import exposure_for, tone_map
-    from cnf.data.environments import read_environment, studio
     from cnf.files import check_writable
-    from cnf.reports.material_pictures import save_picture
+    from cnf.materials.rendering.environments import read_environment, studio
+    from cnf.materials.rendering.tone import exposure_for, tone_map
+    from cnf.materials.report.pictures import save_picture
 
     if backend not in ("cnf", "mitsuba"):
         raise CnfError(f"--backend is cnf or mitsuba; got {backend!r}")
@@ -223,12 +223,12 @@ def render(
     target = check_picture(out if out is not None else Path(f"{shown.name}.png"))
     check_writable(target)
     if backend == "cnf":
-        from cnf.applications.materials import prepare_scene
+        from cnf.materials.rendering.sphere import prepare_scene
 
         scene = prepare_scene(light, size)
         radiance, mask = scene.render(shown, shown.valid, "environment" if background else "black"), scene.mask
     else:
-        from cnf.applications.materials.mitsuba_backend import render_with_mitsuba
+        from cnf.materials.rendering.mitsuba_backend import render_with_mitsuba
 
         given = Path(source) if source.lower().endswith(".bsdf") else shown  # the file itself, if it has one
         radiance = render_with_mitsuba(given, light, size, samples or 256, background).clamp_min(0)
@@ -248,7 +248,7 @@ def cover_sphere(size: int) -> Tensor:
     """(size, size) bool: pixels on the sphere."""
     import torch
 
-    from cnf.applications.materials.rendering import FILL
+    from cnf.materials.rendering.sphere import FILL
 
     place = (torch.arange(size, dtype=torch.float64) + 0.5) / size * 2 - 1
     return torch.hypot(place[:, None], place[None, :]) < FILL - 2 / size
@@ -270,10 +270,10 @@ def export(
     """
     import torch
 
-    from cnf.data.materials.merl import check_convention, read_merl, tabulate, write_merl
-    from cnf.data.materials.rgl import read_rgl
-    from cnf.data.materials.rgl_writing import write_rgl
     from cnf.files import check_writable
+    from cnf.materials.reflectance.merl import check_convention, read_merl, tabulate, write_merl
+    from cnf.materials.reflectance.rgl import read_rgl
+    from cnf.materials.reflectance.rgl_writing import write_rgl
 
     ending = out.suffix.lower()
     if ending not in (".binary", ".bsdf"):
@@ -296,9 +296,9 @@ def export(
 
 def compare_export(shown: Material, written: Material) -> str:
     """How far the file is from what it was made of, at random directions."""
-    from cnf.applications.materials.sampling import draw_samples
-    from cnf.data.materials.angles import decode
-    from cnf.data.materials.merl import Table
+    from cnf.materials.fitting.sampling import draw_samples
+    from cnf.materials.reflectance.angles import decode
+    from cnf.materials.reflectance.merl import Table
 
     samples = draw_samples(shown, COMPARED, seed=1)
     angles = decode(samples.points)
@@ -325,7 +325,7 @@ def list_names(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of one or many materials.")],
 ) -> None:
     """Names of the materials in a file, one per line."""
-    from cnf.data.materials import list_materials
+    from cnf.materials.reflectance import list_materials
 
     say("\n".join(list_materials(file)))
 
@@ -336,7 +336,7 @@ def check(path: Annotated[Path, typer.Argument(help="A .binary file of MERL, or 
 
     The exit code is 1 if a file is changed or of wrong size.
     """
-    from cnf.data.materials.checksums import check_merl
+    from cnf.materials.reflectance.checksums import check_merl
 
     found = check_merl(path)
     width = max(len(checked.name) for checked in found)

@@ -11,9 +11,9 @@ import typer
 from cnf.errors import CnfError
 
 if TYPE_CHECKING:
-    from cnf.applications.materials.fitting import Settings
-    from cnf.applications.materials.study import Light
-    from cnf.data.materials import Material
+    from cnf.materials.comparison.stage import Light
+    from cnf.materials.fitting.fit import Settings
+    from cnf.materials.reflectance import Material
 
 PAPER_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 ALL_METHODS = (
@@ -56,17 +56,17 @@ Size = Annotated[int, typer.Option(min=16, max=2048, help="Pixels along a side o
 
 def choose_settings(quick: bool, **changes: object) -> Settings:
     """The budget, with those options that were given."""
-    from cnf.applications.materials.fitting import QUICK, Settings, with_budget
+    from cnf.materials.fitting.fit import QUICK, Settings, with_budget
 
     return with_budget(QUICK if quick else Settings(), **changes)
 
 
 def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_METHODS) -> list[str]:
     """Names of methods, separated by commas, each known."""
-    from cnf.applications.materials.methods import find_method
-    from cnf.cli.studies import _words
+    from cnf.materials.fitting.methods import find_method
+    from cnf.reports.terminal import split_words
 
-    names = _words(list(given)) if given else []
+    names = split_words(list(given)) if given else []
     if given and not names:
         raise CnfError(f"--methods is empty; choose from {ALL_METHODS}")
     for name in names:
@@ -76,7 +76,7 @@ def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_M
 
 def choose_light(env: Path | None, size: int) -> Light:
     """The scene, if its map can be read."""
-    from cnf.applications.materials.study import Light
+    from cnf.materials.comparison.stage import Light
 
     light = Light(None if env is None else str(env), size)
     light.environment()
@@ -85,8 +85,8 @@ def choose_light(env: Path | None, size: int) -> Light:
 
 def open_material(source: str, name: str | None = None) -> Material:
     """A material from a file or from words."""
-    from cnf.data.materials import read_material
-    from cnf.data.materials.reading import is_generated
+    from cnf.materials.reflectance import read_material
+    from cnf.materials.reflectance.reading import is_generated
 
     if name is not None and is_generated(source):
         raise CnfError(f"--name chooses from an archive; {source} is generated and has no others")
@@ -95,8 +95,8 @@ def open_material(source: str, name: str | None = None) -> Material:
 
 def open_source(source: str, name: str | None = None, exact: bool = False) -> Material:
     """A material as above, or the fit that a folder holds; `exact`: a fit in the precision of its conditions."""
-    from cnf.applications.materials.fitted import as_material
-    from cnf.applications.materials.folders import load_fit
+    from cnf.materials.fitting.fitted import as_material
+    from cnf.materials.fitting.folders import load_fit
 
     if not is_folder(source):
         return open_material(source, name)

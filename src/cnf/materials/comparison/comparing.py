@@ -12,14 +12,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cnf.applications.materials.fitted import FittedMaterial, as_material
-from cnf.applications.materials.fitting import Fit, Settings
-from cnf.applications.materials.folders import KeptFit, Source, is_fit, load_fit, save_fit
-from cnf.applications.materials.study import (
+from cnf.errors import FileError
+from cnf.materials.comparison.cases import (
     Case,
-    Light,
-    Stage,
-    Subject,
     case_file,
     identify,
     keep_case,
@@ -29,7 +24,10 @@ from cnf.applications.materials.study import (
     picture_file,
     read_picture,
 )
-from cnf.errors import FileError
+from cnf.materials.comparison.stage import Light, Stage, Subject
+from cnf.materials.fitting.fit import Fit, Settings
+from cnf.materials.fitting.fitted import FittedMaterial, as_material
+from cnf.materials.fitting.folders import KeptFit, Source, is_fit, load_fit, save_fit
 
 Train = Callable[[str], Fit]  # the name of a method
 

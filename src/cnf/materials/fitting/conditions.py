@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.sampling import (
+from cnf.errors import ConstraintError
+from cnf.materials.fitting.sampling import (
     Samples,
     draw_valid,
     highlight_angles,
@@ -21,10 +22,9 @@ from cnf.applications.materials.sampling import (
     take_measurements,
     uniform_angles,
 )
-from cnf.data.materials.angles import encode
-from cnf.data.materials.material import Material
-from cnf.data.materials.scattered import Scattered
-from cnf.errors import ConstraintError
+from cnf.materials.reflectance.angles import encode
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.scattered import Scattered
 
 PLACEMENTS = ("paper", "largest-error")
 CANDIDATES = 20_000

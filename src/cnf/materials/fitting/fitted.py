@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 import cnf
-from cnf.applications.materials.fitting import Fit
-from cnf.applications.materials.methods import Model
-from cnf.applications.materials.sampling import LARGEST_LOG
-from cnf.data.materials.angles import encode
-from cnf.data.materials.material import Material, evaluate_in_chunks
 from cnf.description import Reader, described
 from cnf.errors import FileError
 from cnf.files import read_archive, write_archive
+from cnf.materials.fitting.fit import Fit
+from cnf.materials.fitting.methods import Model
+from cnf.materials.fitting.sampling import LARGEST_LOG
+from cnf.materials.reflectance.angles import encode
+from cnf.materials.reflectance.material import Material, evaluate_in_chunks
 
 KIND, VERSION, LARGEST = "fitted network", 1, 2**28
 CHUNK = 2048  # directions evaluated at once: their hidden values stay in the cache

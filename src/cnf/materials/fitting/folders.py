@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.applications.materials.fitted import as_material, load_model, save_model
-from cnf.applications.materials.fitting import Course, Fit, Settings
-from cnf.applications.materials.methods import count_parameters, find_method
-from cnf.applications.materials.sampling import Samples
-from cnf.data.materials.angles import cosines, decode, encode
-from cnf.data.materials.checksums import hash_file
-from cnf.data.materials.material import check_name
+from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError, FileError
 from cnf.files import as_path, read_text, write_atomically
-from cnf.certificate.certificate import Certificate
+from cnf.materials.fitting.fit import Course, Fit, Settings
+from cnf.materials.fitting.fitted import as_material, load_model, save_model
+from cnf.materials.fitting.methods import count_parameters, find_method
+from cnf.materials.fitting.sampling import Samples
+from cnf.materials.reflectance.angles import cosines, decode, encode
+from cnf.materials.reflectance.checksums import hash_file
+from cnf.materials.reflectance.material import check_name
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",

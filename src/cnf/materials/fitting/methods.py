@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 import cnf
-from cnf.applications.materials.sampling import Samples
 from cnf.errors import CnfError, nearest
+from cnf.materials.fitting.sampling import Samples
 
 SPACE = cnf.Space("hx hy hz dx dy dz", "r g b")
 INPUTS, OUTPUTS = 6, 3

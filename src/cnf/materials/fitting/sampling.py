@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import cosines, encode
-from cnf.data.materials.material import Material
-from cnf.data.materials.scattered import Scattered
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance.angles import cosines, encode
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.scattered import Scattered
 
 LIMITS = (math.pi / 2, math.pi / 2, 2 * math.pi)  # of theta_h, theta_d, phi_d
 HIGHLIGHT = 0.1  # standard deviation of theta_h, in radians, of conditions around the highlight

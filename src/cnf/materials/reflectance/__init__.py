@@ -1,13 +1,13 @@
-"""Data, materials: measured and generated reflectance, its angles and its files."""
+"""Reflectance: measured and generated reflectance, its angles and its files."""
 
-from cnf.data.materials.analytic import GGX, Lambert, plastic
-from cnf.data.materials.angles import above_horizon, cosines, decode, directions, encode, half_difference
-from cnf.data.materials.checksums import Checked, check_merl
-from cnf.data.materials.material import Material
-from cnf.data.materials.merl import Table, grid_angles, read_merl, tabulate, write_merl
-from cnf.data.materials.nbrdf import Nbrdf
-from cnf.data.materials.reading import list_materials, read_material
-from cnf.data.materials.scattered import Scattered
+from cnf.materials.reflectance.analytic import GGX, Lambert, plastic
+from cnf.materials.reflectance.angles import above_horizon, cosines, decode, directions, encode, half_difference
+from cnf.materials.reflectance.checksums import Checked, check_merl
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.merl import Table, grid_angles, read_merl, tabulate, write_merl
+from cnf.materials.reflectance.nbrdf import Nbrdf
+from cnf.materials.reflectance.reading import list_materials, read_material
+from cnf.materials.reflectance.scattered import Scattered
 
 __all__ = [
     "GGX",

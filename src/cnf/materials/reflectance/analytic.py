@@ -1,4 +1,4 @@
-"""Data, materials: generated ones, known in closed form.
+"""Reflectance: generated ones, known in closed form.
 
 `Lambert` reflects the same to all sides; `GGX` is a rough surface of tiny mirrors (the distribution of Walter et al.
 2007 with Smith's height-correlated masking and Schlick's approximation of Fresnel), over an optional diffuse base. Both
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon, cosines
-from cnf.data.materials.material import Material, evaluate_in_chunks, simplify_name
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance.angles import above_horizon, cosines
+from cnf.materials.reflectance.material import Material, evaluate_in_chunks, simplify_name
 
 Colour = tuple[float, float, float]
 

@@ -1,4 +1,4 @@
-"""Data, materials: pairs of directions as half and difference angles, the coordinates of isotropic reflectance.
+"""Reflectance: pairs of directions as half and difference angles, the coordinates of isotropic reflectance.
 
 In come unit directions towards the light, `wi`, and towards the eye, `wo`, (P, 3) each, in a frame whose z axis is the
 surface normal; out go `angles` (P, 3) in radians, and back:

@@ -1,4 +1,4 @@
-"""Data, materials: whether a copy of MERL's files is whole and unchanged, by their published sizes and SHA-256.
+"""Reflectance: whether a copy of MERL's files is whole and unchanged, by their published sizes and SHA-256.
 
 In comes a `.binary` file or a folder of them; out goes one `Checked` per file. The list of checksums is part of the
 package, the measurements are not.
@@ -13,9 +13,9 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from cnf.data.sources import check_source
 from cnf.errors import FileError, nearest
 from cnf.files import as_path
+from cnf.reading.sources import check_source
 
 BLOCK = 1 << 20  # bytes read at once
 
@@ -91,5 +91,5 @@ def find_name(sha256: str) -> str | None:
 @cache
 def list_known() -> dict[str, Known]:
     """MERL's hundred files by name."""
-    text = resources.files("cnf.data.materials").joinpath("merl_checksums.csv").read_text(encoding="utf-8")
+    text = resources.files("cnf.materials.reflectance").joinpath("merl_checksums.csv").read_text(encoding="utf-8")
     return {row["name"]: Known(int(row["bytes"]), row["sha256"]) for row in csv.DictReader(text.splitlines())}

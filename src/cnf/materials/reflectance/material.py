@@ -1,6 +1,6 @@
-"""Data, materials: the contract of every material, measured, generated or fitted.
+"""Reflectance: the contract of every material, measured, generated or fitted.
 
-In come half and difference angles (P, 3) as in `cnf.data.materials.angles`; out goes reflectance (P, 3): linear RGB of
+In come half and difference angles (P, 3) as in `cnf.materials.reflectance.angles`; out goes reflectance (P, 3): linear RGB of
 the BRDF per steradian, without any cosine.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance.angles import above_horizon
 
 CHUNK = 1 << 15  # pairs of directions evaluated at once, so that intermediate results stay in the cache
 

@@ -1,4 +1,4 @@
-"""Data, materials: tables of reflectance on MERL's grid, looked up, made from other materials, read and written.
+"""Reflectance: tables of reflectance on MERL's grid, looked up, made from other materials, read and written.
 
 The grid has 90 x 90 x 180 nodes in theta_h, theta_d, phi_d, denser towards theta_h = 0 where highlights are:
 
@@ -25,12 +25,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon, check_columns
-from cnf.data.materials.checksums import find_name
-from cnf.data.materials.material import Material, check_name, evaluate_in_chunks, simplify_name
-from cnf.data.sources import check_source
 from cnf.errors import ConstraintError, FileError, nearest
 from cnf.files import write_atomically
+from cnf.materials.reflectance.angles import above_horizon, check_columns
+from cnf.materials.reflectance.checksums import find_name
+from cnf.materials.reflectance.material import Material, check_name, evaluate_in_chunks, simplify_name
+from cnf.reading.sources import check_source
 
 SHAPE = (90, 90, 180)
 UNITS = (1.0 / 1500, 1.15 / 1500, 1.66 / 1500)  # what 1 in a file means, for red, green and blue

@@ -1,4 +1,4 @@
-"""Data, materials: small networks fitted to measured materials, many packed into one NPZ archive.
+"""Reflectance: small networks fitted to measured materials, many packed into one NPZ archive.
 
 A packed archive holds `names` (N,) and the weights of N networks 6-21-21-3 (any widths): W1 (N, 6, H), b1 (N, H),
 W2 (N, H, K), b2 (N, K), W3 (N, K, 3), b3 (N, 3). In come half and difference angles, encoded as the half vector and the
@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon, check_columns, encode
-from cnf.data.materials.material import Material, evaluate_in_chunks, simplify_name
 from cnf.errors import ConstraintError, FileError
+from cnf.materials.reflectance.angles import above_horizon, check_columns, encode
+from cnf.materials.reflectance.material import Material, evaluate_in_chunks, simplify_name
 
 KEYS = ("W1", "b1", "W2", "b2", "W3", "b3")
 SOURCES = {"nbrdf_merl100": "MERL", "nbrdf_rgl51": "RGL", "nbrdf_nielsen8": "Nielsen"}  # by the archive's name

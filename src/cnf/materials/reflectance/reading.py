@@ -1,4 +1,4 @@
-"""Data, materials, reading: `read_material` and `list_materials` choose the decoder by a file's ending and content.
+"""Reflectance, reading: `read_material` and `list_materials` choose the decoder by a file's ending and content.
 
 In comes a path, or words for a generated material such as "ggx:gold:0.1"; out goes a `Material`, and a `FileError` of
 one line for whatever is wrong. Nothing is unpickled; sizes are bounded before memory is asked for.
@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cnf.data.arrays import read_arrays
-from cnf.data.materials.analytic import GGX, Colour, Lambert, plastic
-from cnf.data.materials.material import Material, simplify_name
-from cnf.data.materials.merl import SHAPE, Table, read_merl
-from cnf.data.materials.nbrdf import is_packed, unpack
-from cnf.data.materials.scattered import decode_scattered, is_scattered, read_scattered
-from cnf.data.sources import check_source
 from cnf.errors import ConstraintError, FileError, nearest
 from cnf.files import as_path
+from cnf.materials.reflectance.analytic import GGX, Colour, Lambert, plastic
+from cnf.materials.reflectance.material import Material, simplify_name
+from cnf.materials.reflectance.merl import SHAPE, Table, read_merl
+from cnf.materials.reflectance.nbrdf import is_packed, unpack
+from cnf.materials.reflectance.scattered import decode_scattered, is_scattered, read_scattered
+from cnf.reading.arrays import read_arrays
+from cnf.reading.sources import check_source
 
 LARGEST = 1 << 28  # bytes of an archive, unpacked
 WORDS = ("lambert", "ggx", "plastic")
@@ -58,7 +58,7 @@ def name_single(source: Path) -> str:
 def read_single(source: Path, ending: str) -> Material:
     """A file that holds one material."""
     if ending == ".bsdf":
-        from cnf.data.materials.rgl import read_rgl
+        from cnf.materials.reflectance.rgl import read_rgl
 
         return read_rgl(source)
     return read_merl(source) if ending == ".binary" else read_scattered(source)

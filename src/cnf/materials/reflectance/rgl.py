@@ -1,4 +1,4 @@
-"""Data, materials: `.bsdf` files of the RGL database, measured in Dupuy and Jakob's adaptive parameterisation (2018).
+"""Reflectance: `.bsdf` files of the RGL database, measured in Dupuy and Jakob's adaptive parameterisation (2018).
 
 In comes a path, out goes a `Material`. A file describes f_r times the cosine of the light, for an isotropic surface, as
 
@@ -24,12 +24,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon, cosines, directions
-from cnf.data.materials.material import Material, evaluate_in_chunks, simplify_name
-from cnf.data.materials.tensor_file import read_tensor_file
-from cnf.data.materials.warps import GridStack, MarginalWarp, Slices
 from cnf.errors import FileError
 from cnf.files import as_path
+from cnf.materials.reflectance.angles import above_horizon, cosines, directions
+from cnf.materials.reflectance.material import Material, evaluate_in_chunks, simplify_name
+from cnf.materials.reflectance.tensor_file import read_tensor_file
+from cnf.materials.reflectance.warps import GridStack, MarginalWarp, Slices
 
 LEAST_COSINE = 0.05
 AXES = {"phi_i": 1, "theta_i": 1, "ndf": 2, "sigma": 2, "vndf": 4, "rgb": 5}

@@ -1,4 +1,4 @@
-"""Data, materials: any material as a `.bsdf` file that renderers read, such as Mitsuba's `measured` or powitacq.
+"""Reflectance: any material as a `.bsdf` file that renderers read, such as Mitsuba's `measured` or powitacq.
 
 A `Material` comes in, a file as described in `rgl.py` goes out. The warp of that format fits the grid to a highlight
 that is being measured; a known material needs no such help. So `vndf` and `ndf` are constant, the warp does nothing,
@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import cosines
-from cnf.data.materials.material import Material
-from cnf.data.materials.tensor_file import write_tensor_file
 from cnf.errors import ConstraintError
+from cnf.materials.reflectance.angles import cosines
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.tensor_file import write_tensor_file
 
 ELEVATIONS, RESOLUTION = 61, 181
 FINE, SOFTENED = 1024, 0.1  # nodes of sigma, and what keeps it above 0

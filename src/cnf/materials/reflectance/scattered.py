@@ -1,4 +1,4 @@
-"""Data, materials: reflectance measured at scattered pairs of directions, from CSV or NPZ.
+"""Reflectance: reflectance measured at scattered pairs of directions, from CSV or NPZ.
 
 In come columns by name, one row per measurement, angles in radians:
 
@@ -25,12 +25,12 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from cnf.data.materials.angles import above_horizon, check_columns, encode, half_difference
-from cnf.data.materials.material import Material, check_name, evaluate_in_chunks, simplify_name
-from cnf.data.materials.spectra import convert_spectra
-from cnf.data.tables import explain
 from cnf.errors import ConstraintError, FileError, NumericalWarning
 from cnf.files import read_text
+from cnf.materials.reflectance.angles import above_horizon, check_columns, encode, half_difference
+from cnf.materials.reflectance.material import Material, check_name, evaluate_in_chunks, simplify_name
+from cnf.materials.reflectance.spectra import convert_spectra
+from cnf.reading.sources import explain
 
 LARGEST = 1 << 28  # bytes of a CSV file
 HALF, POLAR = ("theta_h", "theta_d", "phi_d"), ("theta_i", "phi_i", "theta_o", "phi_o")

@@ -1,4 +1,4 @@
-"""Data, materials: reflectance spectra as linear sRGB.
+"""Reflectance: reflectance spectra as linear sRGB.
 
 In come spectra (P, W) at wavelengths (W,) in nanometres; out goes RGB (P, 3). The light is of equal energy at all
 wavelengths, the eye is the CIE 1931 standard observer in the fit by sums of lobes of Wyman, Sloan and Shirley (2013).

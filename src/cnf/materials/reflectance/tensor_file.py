@@ -1,4 +1,4 @@
-"""Data, tensor files: named arrays in one binary file, the container of the `.bsdf` measurements.
+"""Reflectance, tensor files: named arrays in one binary file, the container of the `.bsdf` measurements.
 
 A path comes in, a dictionary of arrays comes out, and the other way round. Layout, little endian: the magic
 `tensor_file` with a zero byte, two bytes of version, the number of fields (uint32), then for each field the length of
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.sources import check_source, read_bytes
 from cnf.errors import FileError
 from cnf.files import write_atomically
+from cnf.reading.sources import check_source, read_bytes
 
 MAGIC = b"tensor_file\0"
 VERSION = (1, 0)

@@ -1,4 +1,4 @@
-"""Data, functions on the unit square: bilinear interpolation, and the warp that makes a density uniform.
+"""Reflectance, functions on the unit square: bilinear interpolation, and the warp that makes a density uniform.
 
 Stacks of grids come in, one grid per value of a parameter; values and warped places come out. Axes follow Dupuy and
 Jakob's measurements (An Adaptive Parameterization for Efficient Material Acquisition and Rendering, 2018): a place is

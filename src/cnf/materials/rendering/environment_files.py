@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.arrays import read_arrays
 from cnf.errors import FileError
 from cnf.files import as_path
+from cnf.reading.arrays import read_arrays
 
 LARGEST_FILE = 2**28  # bytes
 LARGEST_PIXELS = 2**26  # 8192 x 8192

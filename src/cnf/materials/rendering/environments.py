@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cnf.data.environment_files import read_radiance
 from cnf.errors import ConstraintError
 from cnf.files import as_path
+from cnf.materials.rendering.environment_files import read_radiance
 
 LARGEST_SIDE = 16384
 

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.rendering import FILL
-from cnf.data.environments import Environment
-from cnf.data.materials.material import Material
-from cnf.data.materials.rgl import read_rgl
-from cnf.data.materials.rgl_writing import write_rgl
 from cnf.errors import ConstraintError, MissingExtraError, nearest
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.rgl import read_rgl
+from cnf.materials.reflectance.rgl_writing import write_rgl
+from cnf.materials.rendering.environments import Environment
+from cnf.materials.rendering.sphere import FILL
 
 VARIANT = "scalar_rgb"
 

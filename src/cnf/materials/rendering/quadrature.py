@@ -16,7 +16,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from cnf.data.materials.angles import half_difference
+from cnf.materials.reflectance.angles import half_difference
 
 FEWEST_TURNS = 24  # around the narrowest circles, where cells are far smaller than any light
 

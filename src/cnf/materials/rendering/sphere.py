@@ -24,9 +24,9 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.transport import Transport, sphere_transport
-from cnf.data.environments import Environment, bilinear_cells, polar_levels, polar_lookup
 from cnf.errors import ConstraintError
+from cnf.materials.rendering.environments import Environment, bilinear_cells, polar_levels, polar_lookup
+from cnf.materials.rendering.transport import Transport, sphere_transport
 
 Reflectance = Callable[[Tensor], Tensor]  # angles (P, 3) -> (P, 3)
 Validity = Callable[[Tensor], Tensor]  # angles (P, 3) -> (P,) bool

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.quadrature import Nodes, ring_angles, view_nodes
-from cnf.data.environments import bilinear_cells, polar_coordinates
+from cnf.materials.rendering.environments import bilinear_cells, polar_coordinates
+from cnf.materials.rendering.quadrature import Nodes, ring_angles, view_nodes
 
 OVERLAP = 1.2  # a node's blur over that of the cell it stands for: less shows ripples, more washes out shadows
 

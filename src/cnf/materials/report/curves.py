@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.reports.material_methods import colour_of, mark_of, title_of
+from cnf.materials.report.method_style import colour_of, mark_of, title_of
 from cnf.reports.plots import GREY, draw
 
 Logged = tuple[Sequence[float], Sequence[float], Sequence[float]]  # steps, losses, seconds

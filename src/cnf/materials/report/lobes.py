@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.applications.materials.tone import luminance
-from cnf.data.materials.angles import half_difference
 from cnf.errors import ConstraintError
-from cnf.reports.material_methods import TITLES, colour_of
+from cnf.materials.reflectance.angles import half_difference
+from cnf.materials.rendering.tone import luminance
+from cnf.materials.report.method_style import TITLES, colour_of
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 Curve = tuple[str, Callable[[Tensor], Tensor]]

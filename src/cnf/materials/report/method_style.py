@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnf.applications.materials.methods import METHODS
+from cnf.materials.fitting.methods import METHODS
 from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, RED, SKY
 
 TITLES = {name: method.title for name, method in METHODS.items()}

@@ -23,7 +23,7 @@ from cnf.files import write_atomically
 from cnf.reports.plots import GREY, INK, draw
 
 if TYPE_CHECKING:
-    from cnf.applications.materials.metrics import ImageErrors
+    from cnf.materials.rendering.metrics import ImageErrors
 
 Row = tuple[str, Sequence["Panel"]]
 DOTS = 200  # per inch

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cnf.errors import ConstraintError
-from cnf.reports.material_methods import title_of
+from cnf.materials.report.method_style import title_of
 from cnf.reports.tables import text_table
 
 if TYPE_CHECKING:
-    from cnf.reports.material_study import Result
+    from cnf.materials.report.results import Result
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.domains.boundary import Arrays, End, Patch, Piece, trace_circle
-from cnf.domains.box import Interval
-from cnf.domains.domain import Domain, as_number, as_point, check_name, settle
-from cnf.domains.layouts import halton
 from cnf.errors import DomainError
+from cnf.pde.domains.boundary import Arrays, End, Patch, Piece, trace_circle
+from cnf.pde.domains.box import Interval
+from cnf.pde.domains.domain import Domain, as_number, as_point, check_name, settle
+from cnf.pde.domains.layouts import halton
 
 GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 

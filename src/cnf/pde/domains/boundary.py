@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cnf.domains.layouts import shift
+from cnf.pde.domains.layouts import shift
 
 if TYPE_CHECKING:
-    from cnf.domains.domain import Domain
+    from cnf.pde.domains.domain import Domain
 
 Arrays = tuple[np.ndarray, np.ndarray]  # points (P, D) and outward unit normals (P, D)
 Inside = Callable[[np.ndarray], np.ndarray]  # points (P, D) -> bool (P,)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.domains.boundary import Arrays, Curve, End, Patch, Piece, trace_chain
-from cnf.domains.domain import Domain, as_number, check_name, settle
-from cnf.domains.layouts import cells, halton, lattice, shift
 from cnf.errors import DomainError
+from cnf.pde.domains.boundary import Arrays, Curve, End, Patch, Piece, trace_chain
+from cnf.pde.domains.domain import Domain, as_number, check_name, settle
+from cnf.pde.domains.layouts import cells, halton, lattice, shift
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from cnf.domains.boundary import Curve, End, Piece, spread, trim_all
-from cnf.domains.domain import Domain, check_name, settle
-from cnf.domains.layouts import halton
 from cnf.errors import DomainError
+from cnf.pde.domains.boundary import Curve, End, Piece, spread, trim_all
+from cnf.pde.domains.domain import Domain, check_name, settle
+from cnf.pde.domains.layouts import halton
 
 CHECK_POINTS = 2**14
 VOLUME_POINTS = 2**17
@@ -258,7 +258,7 @@ def _settle_bounds(domain: Combination) -> None:
 
 def _checked_shapes(shapes: object, what: str) -> tuple[Domain, ...]:
     """The shapes of a combination: domains of one dimension without time."""
-    from cnf.domains.timed import Timed
+    from cnf.pde.domains.timed import Timed
 
     if not isinstance(shapes, list | tuple) or not shapes:
         raise DomainError(f"{what} takes a list of shapes, got {shapes!r}")

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.domains.boundary import Curve
-from cnf.domains.domain import Domain
+from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.domain import Domain
 
 PER_RAY = 24
 RAYS = (-0.35, 0.35)  # angles to the outward direction: as many poles as boundary points that crowd on the two arms

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cnf.domains.ball import Ball, Disk
-from cnf.domains.box import Box, Interval
-from cnf.domains.combinations import Difference, Intersection, Union
-from cnf.domains.domain import Domain, as_number
-from cnf.domains.polygon import Polygon
-from cnf.domains.timed import Timed
 from cnf.errors import DomainError, nearest
+from cnf.pde.domains.ball import Ball, Disk
+from cnf.pde.domains.box import Box, Interval
+from cnf.pde.domains.combinations import Difference, Intersection, Union
+from cnf.pde.domains.domain import Domain, as_number
+from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.timed import Timed
 
 MOST_ENTRIES = 1000  # vertices of a polygon, coordinates of a point, shapes altogether
 DEEPEST = 8  # shapes within shapes

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.domains.boundary import Piece, spread
-from cnf.domains.layouts import fill, propose_until
 from cnf.errors import DomainError, nearest
+from cnf.pde.domains.boundary import Piece, spread
+from cnf.pde.domains.layouts import fill, propose_until
 
 RESERVED = ("interior", "boundary")  # a condition is imposed there by these words
 

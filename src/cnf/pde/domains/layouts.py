@@ -11,7 +11,7 @@ import numpy as np
 from cnf.errors import DomainError, nearest
 
 if TYPE_CHECKING:
-    from cnf.domains.domain import Domain
+    from cnf.pde.domains.domain import Domain
 
 MARGIN = 0.1  # of the spacing: conditions inside stay that far away from those on the boundary
 MOST_PROPOSALS = 2**22

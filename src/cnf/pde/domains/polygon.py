@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from cnf.domains.boundary import Curve, Piece, trace_chain
-from cnf.domains.box import Interval
-from cnf.domains.domain import Domain, as_point, check_name, settle
 from cnf.errors import DomainError
+from cnf.pde.domains.boundary import Curve, Piece, trace_chain
+from cnf.pde.domains.box import Interval
+from cnf.pde.domains.domain import Domain, as_point, check_name, settle
 
 CHUNK = 2**18  # points times edges at a time
 
@@ -87,7 +87,7 @@ class Polygon(Domain):
 
     def _section(self, axis: int, value: float) -> Domain | None:
         """The line cut at every edge it meets; edges that lie on the line belong to it."""
-        from cnf.domains.combinations import unite
+        from cnf.pde.domains.combinations import unite
 
         start, end = self._corners, np.roll(self._corners, -1, axis=0)
         (across0, along0), (across1, along1) = ((p[:, axis] - value, p[:, 1 - axis]) for p in (start, end))

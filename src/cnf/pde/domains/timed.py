@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.domains.boundary import Piece
-from cnf.domains.box import Interval
-from cnf.domains.domain import Domain, Sample, as_number, check_count, check_seed, settle
-from cnf.domains.layouts import shift
 from cnf.errors import DomainError
+from cnf.pde.domains.boundary import Piece
+from cnf.pde.domains.box import Interval
+from cnf.pde.domains.domain import Domain, Sample, as_number, check_count, check_seed, settle
+from cnf.pde.domains.layouts import shift
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
-from cnf.problems.problem import Problem
+from cnf.pde.problems.problem import Problem
+from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
 from cnf.solution import Solution
-from cnf.certificate.certificate import Certificate
-from cnf.tuning.trial import RESOLVED, Trial, Tuning
 
 GRID = {1: 1001, 2: 101, 3: 41}  # points per coordinate, by dimension
 NEAR_MISS = 1e-5  # relative residual that a user might accept

@@ -13,10 +13,10 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.constraints import Constraint
-from cnf.domains import Timed
 from cnf.operators.printing import CoefficientPrinter
-from cnf.problems.places import TOUCH, Place
-from cnf.problems.problem import Problem
+from cnf.pde.domains import Timed
+from cnf.pde.problems.places import TOUCH, Place
+from cnf.pde.problems.problem import Problem
 
 BOUNDARY_SAMPLE = 400
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnf.errors import ProblemError
-from cnf.problems.entries import check_choice, check_count, check_table, check_text, shown
+from cnf.pde.problems.entries import check_choice, check_count, check_table, check_text, shown
 
 LAYOUTS = ("grid", "jittered", "halton", "poisson", "random")
 KEYS = ("on", "equation", "name", "points", "layout", "file")

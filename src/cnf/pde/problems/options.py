@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnf.errors import ProblemError
-from cnf.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
-from cnf.problems.equation import LAYOUTS
-from cnf.tuning import OBJECTIVES
+from cnf.pde.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
+from cnf.pde.problems.equation import LAYOUTS
+from cnf.pde.tuning import OBJECTIVES
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given

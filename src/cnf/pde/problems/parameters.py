@@ -12,7 +12,7 @@ from cnf.constraints import Space
 from cnf.errors import LatexError, ProblemError
 from cnf.operators.frame import NAME, Frame
 from cnf.operators.latex import read_expression
-from cnf.problems.entries import check_number, shown
+from cnf.pde.problems.entries import check_number, shown
 
 Parameter = Any  # a SymPy expression, or a list of them for a vector
 MOST = 200

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cnf.domains import Domain, Timed
-from cnf.domains.domain import Sample
 from cnf.errors import CnfError, ProblemError, nearest
-from cnf.problems.scattered import Scattered
+from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.domain import Sample
+from cnf.pde.problems.scattered import Scattered
 
 TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
 HELD_OUT, HELD_OUT_FACE = 400, 120  # points of a check
@@ -100,7 +100,7 @@ def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> 
 
 def _edge_points(place: Place, domain: Domain, count: int, seed: int) -> Tensor:
     """Points with several coordinates fixed: the rest of the bounding box, as far as it lies in the domain."""
-    from cnf.domains import Box
+    from cnf.pde.domains import Box
 
     assert place.fixed is not None
     free = [k for k in range(domain.dimension) if k not in place.fixed]

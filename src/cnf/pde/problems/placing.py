@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
-from cnf.domains.corners import crowd
-from cnf.domains.domain import Sample
 from cnf.errors import CnfError, ProblemError
-from cnf.problems.equation import Equation
-from cnf.problems.options import COUNTS, LARGEST
-from cnf.problems.parameters import in_file
-from cnf.problems.places import (
+from cnf.pde.domains.corners import crowd
+from cnf.pde.domains.domain import Sample
+from cnf.pde.problems.equation import Equation
+from cnf.pde.problems.options import COUNTS, LARGEST
+from cnf.pde.problems.parameters import in_file
+from cnf.pde.problems.places import (
     HELD_OUT,
     HELD_OUT_FACE,
     TOUCH,
@@ -26,10 +26,10 @@ from cnf.problems.places import (
     refuse_outside,
     sample,
 )
-from cnf.problems.scattered import Scattered, read_scattered
+from cnf.pde.problems.scattered import Scattered, read_scattered
 
 if TYPE_CHECKING:
-    from cnf.problems.problem import Problem
+    from cnf.pde.problems.problem import Problem
 
 ELSEWHERE = 7919  # added to the seed for the points of checks
 NORMAL = "n"

@@ -14,9 +14,9 @@ from cnf.bases.kernels import Gaussian, Pole
 from cnf.constraints import Constraint, Space
 from cnf.errors import ProblemError, RepeatedAnchorError
 from cnf.field import ConstrainedField
-from cnf.problems.problem import Problem
+from cnf.pde.problems.problem import Problem
+from cnf.pde.tuning import HeldOutEquations, Plan, Settings, make_objective
 from cnf.training.losses import Loss
-from cnf.tuning import HeldOutEquations, Plan, Settings, make_objective
 
 REHEARSE = 900  # conditions from which on tuning rehearses with fewer
 REHEARSAL = 500

@@ -12,23 +12,23 @@ from torch import Tensor
 
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide
-from cnf.domains import Domain, Timed
-from cnf.domains.corners import place_poles
-from cnf.domains.description import domain_from, to_text
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.files import as_path
 from cnf.operators.latex import read_expression, used_coefficients
-from cnf.problems import options
-from cnf.problems.entries import check_count, check_names, check_table, check_text, shown
-from cnf.problems.equation import read_equations
-from cnf.problems.parameters import Parameter, in_file, read_number, read_parameters
-from cnf.problems.placing import Placing
-from cnf.problems.source import find_line, read_source
+from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.corners import place_poles
+from cnf.pde.domains.description import domain_from, to_text
+from cnf.pde.problems import options
+from cnf.pde.problems.entries import check_count, check_names, check_table, check_text, shown
+from cnf.pde.problems.equation import read_equations
+from cnf.pde.problems.parameters import Parameter, in_file, read_number, read_parameters
+from cnf.pde.problems.placing import Placing
+from cnf.pde.problems.source import find_line, read_source
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
-    from cnf.problems.check import Check
-    from cnf.tuning.trial import Report
+    from cnf.pde.problems.answer import Answer
+    from cnf.pde.problems.check import Check
+    from cnf.pde.tuning.trial import Report
 
 KEYS = (
     *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
@@ -150,13 +150,13 @@ class Problem:
 
     def check(self) -> Check:
         """What was read, how much of it there is, and hints about what is missing; nothing is solved."""
-        from cnf.problems.check import check_problem
+        from cnf.pde.problems.check import check_problem
 
         return check_problem(self)
 
     def solve(self, report: Report | None = None) -> Answer:
         """Tune, solve, certify; `report` is called with every trial. Ctrl-C in tuning keeps the best so far."""
-        from cnf.problems.solving import solve_problem
+        from cnf.pde.problems.solving import solve_problem
 
         return solve_problem(self, report)
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
-from cnf.problems.answer import Answer, measure_errors
-from cnf.problems.check import check_problem
-from cnf.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
-from cnf.problems.problem import Problem
-from cnf.problems.uniqueness import lost_share
-from cnf.solution import Solution
 from cnf.certificate.measuring import judge
-from cnf.tuning import Plan, Settings, Trial, Tuning, tune
-from cnf.tuning.trial import Report, as_mapping
+from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
+from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
+from cnf.pde.problems.problem import Problem
+from cnf.pde.problems.uniqueness import lost_share
+from cnf.pde.tuning import Plan, Settings, Trial, Tuning, tune
+from cnf.pde.tuning.trial import Report, as_mapping
+from cnf.solution import Solution
 
 LONG, SHORT = 0.5, 0.15  # waves of the test field, over the extent of the domain
 OPEN_SHORT = 0.02  # as below, for short waves, where a condition seems to be missing anyway

@@ -17,7 +17,7 @@ from cnf.bases import RandomFourier
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
-from cnf.problems.problem import Problem
+from cnf.pde.problems.problem import Problem
 from cnf.solution import Solution
 from cnf.systems.expansions import expand_over
 from cnf.systems.formulation import KnownAccount

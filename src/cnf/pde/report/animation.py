@@ -11,12 +11,12 @@ import torch
 
 from cnf.errors import MissingExtraError
 from cnf.files import write_atomically
-from cnf.reports.map_panels import add_bar, draw_map, find_scale, find_shape, math_name
-from cnf.reports.planes import Plane, evaluate, evaluate_exact, sample_plane
+from cnf.pde.report.map_panels import add_bar, draw_map, find_scale, find_shape, math_name
+from cnf.pde.report.planes import Plane, evaluate, evaluate_exact, sample_plane
 from cnf.reports.plots import BLUE, GREY, INK, STYLE
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 FRAMES = 41
 MILLISECONDS = 90

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cnf.problems import Check
+from cnf.pde.problems import Check
 from cnf.reports.tables import text_table
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cnf.files import write_atomically
-from cnf.reports.vtk import time_field, write_collection, write_vtk
+from cnf.pde.report.vtk import time_field, write_collection, write_vtk
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 MOST_POINTS = 70_000  # of a grid in more than three coordinates
 

@@ -12,22 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnf.reports.answer_table import find_part
-from cnf.reports.exports import is_timed
-from cnf.reports.map_panels import (
-    add_bar,
-    draw_map,
-    find_decades,
-    find_scale,
-    find_shape,
-    math_name,
-    plain,
-)
-from cnf.reports.planes import Line, Plane, sample_line, sample_plane
+from cnf.pde.report.exports import is_timed
+from cnf.pde.report.map_panels import add_bar, draw_map, find_decades, find_scale, find_shape, math_name, plain
+from cnf.pde.report.planes import Line, Plane, sample_line, sample_plane
+from cnf.pde.report.table import find_part
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 COLOURS = (ORANGE, GREEN, RED, SKY, "#CC79A7", BLUE, "#F0E442")
 FILLS = ("white", INK, "#B5B5B5")  # points inside

@@ -13,15 +13,15 @@ import torch
 
 from cnf.errors import MissingExtraError
 from cnf.files import as_path, write_atomically
-from cnf.reports.animation import write_animation
-from cnf.reports.answer_plots import plot_field
-from cnf.reports.answer_table import list_equations
-from cnf.reports.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
-from cnf.reports.html import write_report
-from cnf.reports.trial_plots import plot_trials
+from cnf.pde.report.animation import write_animation
+from cnf.pde.report.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
+from cnf.pde.report.field_plots import plot_field
+from cnf.pde.report.page import write_report
+from cnf.pde.report.table import list_equations
+from cnf.pde.report.trial_plots import plot_trials
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 
 OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")

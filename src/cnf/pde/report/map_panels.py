@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cnf.operators.printing import GREEK
-from cnf.reports.planes import Plane
+from cnf.pde.report.planes import Plane
 from cnf.reports.plots import INK
 
 SIGNED, SEQUENTIAL, ERRORS = "coolwarm", "viridis", "cividis"

@@ -17,13 +17,13 @@ import torch
 
 from cnf.files import write_atomically
 from cnf.operators.printing import CoefficientPrinter
-from cnf.reports.answer_table import judge_answer, list_equations, list_facts, show_number, show_setting
-from cnf.reports.html_style import STYLE
+from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
+from cnf.reports.page_style import STYLE
 
 if TYPE_CHECKING:
     from cnf.constraints import Constraint
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 CAPTIONS = {
     "field.png": "The solution, and its error or the residual between the points.",

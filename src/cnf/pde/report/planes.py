@@ -15,7 +15,7 @@ from cnf.training.held_out import holds_elsewhere
 
 if TYPE_CHECKING:
     from cnf.constraints import Constraint
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 MASK = 900  # pixels per side of the mask that cuts the domain out of a picture
 

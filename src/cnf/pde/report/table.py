@@ -10,8 +10,8 @@ from cnf.reports.tables import text_table
 
 if TYPE_CHECKING:
     from cnf.constraints import Constraint
-    from cnf.problems.answer import Answer
-    from cnf.problems.equation import Equation
+    from cnf.pde.problems.answer import Answer
+    from cnf.pde.problems.equation import Equation
 
 WIDEST = 40  # characters of a name in the table
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnf.reports.answer_table import show_setting
-from cnf.reports.map_panels import plain
+from cnf.pde.report.map_panels import plain
+from cnf.pde.report.table import show_setting
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
-    from cnf.problems.answer import Answer
+    from cnf.pde.problems.answer import Answer
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, "#CC79A7", GREY)
 PREFERRED = ("bandwidth", "size")  # for the horizontal axis

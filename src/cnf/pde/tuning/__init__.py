@@ -1,9 +1,9 @@
 """Tuning: settings of a basis chosen by an objective; a plan comes in, trials and the best field go out."""
 
-from cnf.tuning.bandwidth import ScanStep, tune_bandwidth
-from cnf.tuning.objectives import OBJECTIVES, HeldOutEquations, make_objective
-from cnf.tuning.trial import Settings, Trial, Tuning
-from cnf.tuning.tuner import Plan, tune
+from cnf.pde.tuning.objectives import OBJECTIVES, HeldOutEquations, make_objective
+from cnf.pde.tuning.trial import Settings, Trial, Tuning
+from cnf.pde.tuning.tuner import Plan, tune
+from cnf.training.bandwidth import ScanStep, tune_bandwidth
 
 __all__ = [
     "OBJECTIVES",

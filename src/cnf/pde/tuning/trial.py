@@ -63,6 +63,11 @@ class Trial:
         missed = math.log10(max(self.missed, 1e-300))
         return missed + (3 * INEXACT if wild or self.missed > RESOLVED else INEXACT)
 
+    def describe(self) -> str:
+        """The settings and how the field did with them, in a few words."""
+        shown = "cannot be solved" if math.isinf(self.loss) else f"held-out residual {self.residual:.1e}"
+        return f"{self}: {shown}" if self.exact else f"{self}: {shown}, not exact"
+
     def __str__(self) -> str:
         return ", ".join(f"{name} {_shown(value)}" for name, value in self.settings.items())
 

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
+from cnf.pde.tuning.objectives import HeldOutEquations
+from cnf.pde.tuning.trial import Report, Settings, Trial, Tuning, as_mapping
 from cnf.solution import Solution
 from cnf.training.fit import fit
 from cnf.training.losses import Loss
-from cnf.tuning.objectives import HeldOutEquations
-from cnf.tuning.search import search_line, walk
-from cnf.tuning.trial import Report, Settings, Trial, Tuning, as_mapping
+from cnf.training.search import search_line, walk
 
 SCAN, REFINE, RATIO = 4, 4, math.log(2.0)
 SIDESTEP = math.log(1.5)  # first step along one coordinate

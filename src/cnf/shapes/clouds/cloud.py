@@ -1,4 +1,4 @@
-"""Data, the value at the start: points with or without normals and attributes, and what was done to get them."""
+"""Clouds, the value at the start: points with or without normals and attributes, and what was done to get them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cnf.data.mesh import attributes_of
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import attributes_of
 
 
 @dataclass(frozen=True, eq=False)

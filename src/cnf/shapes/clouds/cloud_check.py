@@ -1,4 +1,4 @@
-"""Data, checks of a cloud before anything is done to it: enough points, finite, of some size, not all in one plane.
+"""Clouds, checks of a cloud before anything is done to it: enough points, finite, of some size, not all in one plane.
 
 In come points (P, D); out go the box around them and notes, or an error that says what is wrong and what to do.
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.data import PointCloud, thin
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.thinning import thin
 
 CANDIDATES = 8  # random points drawn for every one that is kept
 TUBE = 0.45  # radius of the knot's tube; its axis lies about 1 to 3 from the middle

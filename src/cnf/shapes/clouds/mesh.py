@@ -1,4 +1,4 @@
-"""Data, the value at the end: a triangle mesh, what can be measured on it, and points sampled from it.
+"""Clouds, the value at the end: a triangle mesh, what can be measured on it, and points sampled from it.
 
 In come vertices (V, 3), faces (F, 3) and attributes of the vertices; out go areas, normals, counts of edges, components
 and genus, and area-uniform samples. Nothing here needs more than NumPy and SciPy.

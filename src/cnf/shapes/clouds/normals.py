@@ -1,4 +1,4 @@
-"""Data, normals from points: estimated by principal components, oriented along a spanning tree, checked for flips.
+"""Clouds, normals from points: estimated by principal components, oriented along a spanning tree, checked for flips.
 
 In come points (P, D), D = 2 or 3; out go unit normals (P, D), or the numbers of the points whose normals disagree with
 their surroundings. All steps are vectorised over points; neighbours come from a k-d tree in chunks of bounded memory.

@@ -1,4 +1,4 @@
-"""Data, ready for reconstruction: points checked, cleaned and scaled to [-1, 1]^D, with a note on all that was done.
+"""Clouds, ready for reconstruction: points checked, cleaned and scaled to [-1, 1]^D, with a note on all that was done.
 
 In comes a `PointCloud` as read; out goes `Prepared`: distinct finite points, one unit normal each, attributes, and the
 map between the coordinates of the file and the scaled ones. What cannot be repaired honestly is an error that says why.
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial import cKDTree
 
-from cnf.data.cloud import PointCloud
-from cnf.data.cloud_check import check_shape, measure_box, measure_rounding, note_rounding
-from cnf.data.mesh import unit_rows
-from cnf.data.normals import estimate_normals, find_flipped, orient_normals, points_outward
-from cnf.data.thinning import group_duplicates, thin
 from cnf.errors import CnfWarning, ConstraintError, NumericalWarning
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.cloud_check import check_shape, measure_box, measure_rounding, note_rounding
+from cnf.shapes.clouds.mesh import unit_rows
+from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+from cnf.shapes.clouds.thinning import group_duplicates, thin
 
 SAME = 1e-9  # of the size: points nearer than this are one
 ANGLE = 1.0  # degrees by which the normals of merged points may differ before it is said
@@ -208,7 +208,9 @@ def fill_normals(
     near = cKDTree(points[good]).query(points[bad], k=min(neighbours, len(good)))[1].reshape(len(bad), -1)
     step = unit_rows((points[good][near] - points[bad][:, None]).reshape(-1, points.shape[1])).reshape(*near.shape, -1)
     ours, theirs = found[:, None, :], normals[good][near]
-    agreement = (ours * theirs).sum(2) - 2 * (step * ours).sum(2) * (step * theirs).sum(2)  # see cnf.data.normals
+    agreement = (ours * theirs).sum(2) - 2 * (step * ours).sum(2) * (step * theirs).sum(
+        2
+    )  # see cnf.shapes.clouds.normals
     filled = normals.copy()
     filled[bad] = found * np.where(agreement.sum(axis=1) >= 0, 1.0, -1.0)[:, None]
     warn(

@@ -1,4 +1,4 @@
-"""Data, fewer points: even thinning of large clouds, and merging of points at the same place.
+"""Clouds, fewer points: even thinning of large clouds, and merging of points at the same place.
 
 In come points (P, D); out go numbers of the points to keep (`thin`), or the number of the group each belongs to
 (`group_duplicates`). Both take time about linear in P and no more memory than a few columns of it.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.cli.terminal import Seed, open_console, say
 from cnf.errors import CnfError, CnfWarning, SingularSystemError
+from cnf.reports.terminal import Seed, open_console, say
 
 if TYPE_CHECKING:
-    from cnf.data import PointCloud
+    from cnf.shapes.clouds.cloud import PointCloud
 
 STAGES = 8
 
@@ -60,11 +60,13 @@ def reconstruct(
     Writes the mesh, a shaded picture (.png) and all numbers (.json) beside it. Colours and other values of the points
     come along. Normals that are missing are estimated.
     """
-    from cnf.applications.shapes.reconstruct import reconstruct as make_surface
-    from cnf.cli.display import part
-    from cnf.data import prepare_cloud, read_cloud, write_mesh
     from cnf.files import check_writable
-    from cnf.reports import reconstruction
+    from cnf.reports.progress import part
+    from cnf.shapes.clouds.preparation import prepare_cloud
+    from cnf.shapes.files.reading import read_cloud
+    from cnf.shapes.files.writing import write_mesh
+    from cnf.shapes.reconstruction.reconstruct import reconstruct as make_surface
+    from cnf.shapes.report import summary as reconstruction
 
     target = check_target(cloud, out)
     files = [target, target.with_suffix(".json"), *([target.with_suffix(".png")] if picture else [])]

@@ -1,4 +1,4 @@
-"""Data, reading OBJ: points, normals, colours and polygons. A path comes in, `Decoded` comes out.
+"""Files, reading OBJ: points, normals, colours and polygons. A path comes in, `Decoded` comes out.
 
 Texture coordinates are not read, so a seam does not cut the surface: corners are joined by the number of their point.
 """
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.sources import Decoded, check_faces, parse_numbers, read_bytes, show, triangulate
 from cnf.errors import FileError
+from cnf.reading.sources import parse_numbers, read_bytes, show
+from cnf.shapes.files.decoded import Decoded, check_faces, triangulate
 
 
 def read_obj(source: Path) -> Decoded:

@@ -1,4 +1,4 @@
-"""Data, reading PLY: the body, ascii or binary of both byte orders. A path comes in, `Decoded` comes out.
+"""Files, reading PLY: the body, ascii or binary of both byte orders. A path comes in, `Decoded` comes out.
 
 Tables are decoded by NumPy in one piece; only faces of mixed sizes need a loop over rows.
 """
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.ply_header import LONGEST, Element, Header, read_header
-from cnf.data.sources import Decoded, check_faces, parse_numbers, triangulate
 from cnf.errors import FileError
+from cnf.reading.sources import parse_numbers
+from cnf.shapes.files.decoded import Decoded, check_faces, triangulate
+from cnf.shapes.files.ply_header import LONGEST, Element, Header, read_header
 
 Table = dict[str, tuple[np.ndarray, np.ndarray | None]]  # name -> all values in a row, and for lists how many per row
 FACES, INDICES = ("face", "faces"), ("vertex_indices", "vertex_index")

@@ -1,4 +1,4 @@
-"""Data, reading PLY: the header. Bytes come in, the list of elements with their properties comes out.
+"""Files, reading PLY: the header. Bytes come in, the list of elements with their properties comes out.
 
 Our own reader rather than trimesh's: per-point properties of any name are kept, counts are checked against the size of
 the file before memory is asked for, and point clouds can be read without an optional package. (plyfile is GPL.)
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.sources import show
 from cnf.errors import FileError
+from cnf.reading.sources import show
 
 LONGEST = 1 << 18  # bytes of a header
 MOST = 512  # elements or properties

@@ -1,4 +1,4 @@
-"""Data, reading: `read_cloud` and `read_mesh` choose the decoder by the file's ending.
+"""Files, reading: `read_cloud` and `read_mesh` choose the decoder by the file's ending.
 
 In comes a path, out goes a `PointCloud` or a `Mesh`, and a `FileError` of one line for whatever is wrong.
 """
@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.arrays import read_npy, read_npz
-from cnf.data.cloud import PointCloud
-from cnf.data.mesh import Mesh
-from cnf.data.obj import read_obj
-from cnf.data.ply import read_ply
-from cnf.data.sources import Decoded, check_finite, check_source
-from cnf.data.stl import read_stl
-from cnf.data.tables import read_table
 from cnf.errors import ConstraintError, FileError, nearest
+from cnf.reading.sources import check_source
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.arrays import read_npy, read_npz
+from cnf.shapes.files.decoded import Decoded, check_finite
+from cnf.shapes.files.obj import read_obj
+from cnf.shapes.files.ply import read_ply
+from cnf.shapes.files.stl import read_stl
+from cnf.shapes.files.tables import read_table
 
 READERS: dict[str, Callable[[Path], Decoded]] = {
     ".ply": read_ply,

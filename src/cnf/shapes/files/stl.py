@@ -1,4 +1,4 @@
-"""Data, reading STL: binary or ascii triangles without shared corners. A path comes in, `Decoded` comes out."""
+"""Files, reading STL: binary or ascii triangles without shared corners. A path comes in, `Decoded` comes out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.mesh import Mesh
-from cnf.data.sources import Decoded, parse_numbers, read_bytes
 from cnf.errors import FileError
+from cnf.reading.sources import parse_numbers, read_bytes
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.decoded import Decoded
 
 TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("colour", "<u2")])
 HEAD = 84  # a title of 80 bytes, and the number of triangles

@@ -1,4 +1,4 @@
-"""Data, reading tables of numbers: XYZ, TXT, CSV, PTS. A path comes in, `Decoded` comes out.
+"""Files, reading tables of numbers: XYZ, TXT, CSV, PTS. A path comes in, `Decoded` comes out.
 
 Columns are x y [z] and then normals, or what a header line names. Without a header the number of columns decides: 2 and
 3 are points, 6 are points and normals (or colours, if they are whole numbers up to 255); any other number is ambiguous
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.sources import Decoded, show
 from cnf.errors import FileError
+from cnf.reading.sources import explain, show
+from cnf.shapes.files.decoded import Decoded
 
 LONGEST_LINE, MOST_COLUMNS, HEADING = 1 << 16, 256, 100  # bytes; columns; lines to look through for the first numbers
 ALIASES = {
@@ -105,14 +106,6 @@ def names_of(words: list[str]) -> list[str]:
     if {name.lower() for name in names} >= set(LETTERS):
         names = [LETTERS.get(name.lower(), name) for name in names]
     return names if {"x", "y"} <= set(names) else []
-
-
-def explain(message: str, skipped: int) -> str:
-    """NumPy's message in one line, with lines counted as in the file."""
-    line = message.splitlines()[0] if message else "it cannot be read"
-    line = re.sub(r"; use `usecols`.*", "", line)
-    match = re.search(r"at row (\d+)", line)
-    return line.replace(match[0], f"at line {int(match[1]) + skipped + 1}") if match else line
 
 
 def decode_named(header: list[str], rows: np.ndarray, source: Path) -> Decoded:

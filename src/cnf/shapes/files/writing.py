@@ -1,4 +1,4 @@
-"""Data, writing: `write_mesh` and `write_cloud` choose the format by the file's ending; written whole or not at all.
+"""Files, writing: `write_mesh` and `write_cloud` choose the format by the file's ending; written whole or not at all.
 
 Coordinates are written as float64 and read back to the last bit (STL has only float32). Attributes go into PLY, CSV,
 XYZ, TXT and NPZ; the attribute `colours` (red green blue in 0 to 1) becomes bytes in PLY, as viewers expect.
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.data.cloud import PointCloud
-from cnf.data.mesh import Mesh
-from cnf.data.stl import HEAD, TRIANGLE
 from cnf.errors import FileError
 from cnf.files import as_path, write_atomically
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.stl import HEAD, TRIANGLE
 
 AXES = ("x", "y", "z")
 PLAIN_COLOURS = ("red", "green", "blue", "alpha")

@@ -1,6 +1,6 @@
 """A curve through points of the plane with normals: field, zero level set, and how well the conditions hold.
 
-What comes in: a cloud that `cnf.data.prepare_cloud` has cleaned and scaled to [-1, 1]^2. What goes out: a field in
+What comes in: a cloud that `prepare_cloud` has cleaned and scaled to [-1, 1]^2. What goes out: a field in
 those coordinates, negative inside, and its zero level set as polylines in the coordinates of the input, every vertex
 moved onto the zero set by Newton's method.
 """
@@ -17,18 +17,11 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
-from cnf.applications.shapes.planar_methods import (
-    Course,
-    Report,
-    Size,
-    choose_width,
-    hermite_field,
-    hypernet_field,
-    train_hypernet,
-)
-from cnf.applications.shapes.planar_shapes import BOX, OFFSET, SPACE, exact_conditions, pseudo_conditions
-from cnf.data import Prepared, thin
 from cnf.errors import CnfError, CnfWarning, MissingExtraError
+from cnf.shapes.clouds.preparation import Prepared
+from cnf.shapes.clouds.thinning import thin
+from cnf.shapes.planar.conditions import OFFSET, SPACE, SQUARE, exact_conditions, pseudo_conditions
+from cnf.shapes.planar.fields import Course, Report, Size, choose_width, hermite_field, hypernet_field, train_hypernet
 
 MOST_POINTS = 4000  # 12,000 conditions: a dense system of 1.2 GB
 MOST_TRAINED = 60  # points of a trained field: one generated network per condition
@@ -48,7 +41,7 @@ class PlanarCurve:
     normals: str  # "exact" or "pseudo"
     course: Course | None  # of the training, if there was one
     curves: tuple[np.ndarray, ...]  # polylines (k, 2) in the coordinates of the input; closed ones end where they begin
-    grid: np.ndarray  # (side, side) values of the field on BOX, rows y, columns x
+    grid: np.ndarray  # (side, side) values of the field on SQUARE, rows y, columns x
     gradients: np.ndarray  # (n, 2) of the field at the points
     value_error: float  # largest |d| at the points, in the coordinates of `prepared`
     normal_error: float  # mean |grad d - n|
@@ -100,7 +93,7 @@ def fit_curve(
         model, chosen = _widest(few, conditions(slice(None)), prepared.spacing, chosen)
     solution = model.eval().solution
     with torch.no_grad():
-        grid = solution(BOX.grid(side))[:, 0].reshape(side, side).T.numpy()
+        grid = solution(SQUARE.grid(side))[:, 0].reshape(side, side).T.numpy()
         value_error = float(solution(points).abs().max())
     gradients = slopes_at(solution, points)[1].numpy()
     found, dropped = trace(solution, grid, prepared)
@@ -164,12 +157,12 @@ def trace(solution: cnf.Solution, grid: np.ndarray, prepared: Prepared) -> tuple
     except ImportError:
         message = 'level sets need scikit-image: pip install "constrained-neural-fields[geometry]"'
         raise MissingExtraError(message) from None
-    cell = (BOX.upper[0] - BOX.lower[0]) / (grid.shape[0] - 1)
+    cell = (SQUARE.high - SQUARE.low) / (grid.shape[0] - 1)
     near = max(2 * cell, prepared.spacing)
     tree = cKDTree(prepared.points)
     kept, dropped = [], 0
     for rows in find_contours(grid, 0.0):  # (k, 2): row (y), column (x)
-        line = np.stack([BOX.lower[0] + cell * rows[:, 1], BOX.lower[1] + cell * rows[:, 0]], axis=1)
+        line = np.stack([SQUARE.low + cell * rows[:, 1], SQUARE.low + cell * rows[:, 0]], axis=1)
         if tree.query(line)[0].min() > near:
             dropped += 1
             continue

@@ -1,4 +1,4 @@
-"""Ways to a planar distance field: trained hypernet kernels with exact or pseudo normals, SIREN, and Hermite functions.
+"""Ways to a planar distance field: trained hypernet kernels with exact or pseudo normals, and Hermite functions.
 
 What comes in: points and normals of a curve. What goes out: a field (P, 2) -> (P, 1), and how its training went. The
 sizes are the paper's; its Gaussian of width 50 stands in a feature space of unknown scale, so the width here is that of
@@ -8,19 +8,19 @@ sizes are the paper's; its Gaussian of width 50 stands in a feature space of unk
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import cnf
-from cnf.applications.shapes.planar_shapes import BOX, SPACE
 from cnf.errors import CnfError, CnfWarning
+from cnf.shapes.planar.conditions import SPACE, SQUARE
+from cnf.shapes.planar.square import Square
 from cnf.training import History
-from cnf.tuning.bandwidth import tune_bandwidth
+from cnf.training.bandwidth import tune_bandwidth
 
 Field = Callable[[Tensor], Tensor]  # (P, 2) -> (P, 1)
 Report = Callable[[int, float], object]  # step, loss
@@ -29,9 +29,6 @@ TOLERANCE = 1e-12  # of every condition, relative
 FIXED_POINTS = 1000  # where the eikonal loss is measured, the same for all methods
 SCAN_POINTS = 500  # where it is measured to choose a width
 CLIP = 0.1  # longest gradient: a step close to a singular system must not spoil Adam's averages for all that follow
-# SIREN: the terms and weights of its authors' signed distances, and about the time that a hypernet kernel needs.
-SIREN_HIDDEN, SIREN_OMEGA, SIREN_RATE = (256, 256, 256), 30.0, 1e-4
-SURFACE, DIRECTION, SLOPE, ELSEWHERE, SHARPNESS = 3e3, 1e2, 5e1, 1e2, 100.0
 
 
 @dataclass(frozen=True)
@@ -73,28 +70,13 @@ def hypernet_field(conditions: list[cnf.Constraint], size: Size, seed: int = 0) 
     return cnf.ConstrainedField(basis, conditions, tolerance=TOLERANCE)
 
 
-def move_hypernet(trained: cnf.ConstrainedField, conditions: list[cnf.Constraint]) -> cnf.ConstrainedField:
-    """The same generated encoders and kernel with other points: a field that starts where `trained` ended.
-
-    Unlike `field.transfer`, functions sit at the new points, and the two share no parameters.
-    """
-    basis = trained.basis
-    assert isinstance(basis, cnf.bases.HypernetKernel)
-    kernel = cnf.kernels.Gaussian(float(basis.kernel.bandwidth.detach()))  # type: ignore[operator]
-    moved = cnf.bases.HypernetKernel(SPACE, conditions, basis.encoder, kernel, codes=basis.codes, seed=basis.seed)
-    if moved.size != basis.size:
-        raise CnfError(f"pre-trained for {basis.size} conditions, asked for {moved.size}; both must have as many")
-    moved.hypernetwork.load_state_dict(basis.hypernetwork.state_dict())
-    return cnf.ConstrainedField(moved, conditions, tolerance=TOLERANCE)
-
-
 def choose_width(model: cnf.ConstrainedField, size: Size) -> float:
     """Set the kernel's width to the one near the present whose field has the smallest eikonal loss; returns it.
 
     Only fields that meet their conditions to TOLERANCE compete. Between good widths lie some where the system of
     generated functions is almost singular and the field swings wildly; this keeps a training from starting there.
     """
-    eikonal = cnf.losses.Eikonal(BOX.halton(min(size.points, SCAN_POINTS), seed=1), precision=size.precision)
+    eikonal = cnf.losses.Eikonal(SQUARE.halton(min(size.points, SCAN_POINTS), seed=1), precision=size.precision)
     assert isinstance(model.basis, cnf.bases.HypernetKernel)
     present = float(model.basis.kernel.bandwidth.detach())  # type: ignore[operator]
     with warnings.catch_warnings():
@@ -110,7 +92,7 @@ def _among_exact(loss: cnf.losses.Loss) -> Callable[[cnf.Solution], Tensor]:
 
 def train_hypernet(model: cnf.ConstrainedField, size: Size, seed: int = 0, report: Report | None = None) -> Course:
     """Adam on the eikonal loss at fresh random points, the conditions met at every step; changes the field in place."""
-    loss = cnf.losses.Eikonal(BOX, size.points, precision=size.precision)
+    loss = cnf.losses.Eikonal(SQUARE, size.points, precision=size.precision)
 
     def tell(step: int, solution: cnf.Solution, history: History) -> None:
         if report is not None:
@@ -132,68 +114,8 @@ def train_hypernet(model: cnf.ConstrainedField, size: Size, seed: int = 0, repor
     return Course.of(history)
 
 
-class Enlarged(nn.Module):
-    """scale f(x / scale): a distance field learned on [-1, 1]^2, on a larger box."""
-
-    def __init__(self, network: nn.Module, scale: float):
-        super().__init__()
-        self.network, self.scale = network, scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.scale * self.network(x / self.scale)
-
-
-def train_siren(
-    points: Tensor, normals: Tensor, size: Size, seed: int = 0, report: Report | None = None
-) -> tuple[nn.Module, Course]:
-    """SIREN with points and normals in its loss, beside the eikonal term and a term that keeps zeros to the curve.
-
-    As its authors do: coordinates scaled to [-1, 1], float32, Adam; `size.siren_steps` steps per epoch. The network
-    that comes back is in float64 and in the coordinates of the points.
-    """
-    hidden = SIREN_HIDDEN if size.hidden >= 1200 else (64, 64)
-    network = cnf.encoders.SIREN(2, 1, hidden, omega=SIREN_OMEGA, seed=seed).float()
-    optimizer = torch.optim.Adam(network.parameters(), lr=SIREN_RATE)
-    generator = torch.Generator().manual_seed(seed)
-    course, started = Course(), time.perf_counter()
-    scale = max(map(abs, (*BOX.lower, *BOX.upper)))
-    on, wanted = (points / scale).float(), normals.float()
-    steps = size.epochs * size.siren_steps
-    for step in range(steps + 1):
-        free = (BOX.random(size.points, generator) / scale).float()
-        at = torch.cat([on, free]).requires_grad_()
-        values = network(at)
-        slopes = torch.autograd.grad(values.sum(), at, create_graph=True)[0]
-        terms = siren_terms(values[:, 0], slopes, wanted)
-        if step % size.siren_steps == 0:
-            course.step.append(step // size.siren_steps)
-            course.loss.append(float(terms["eikonal"].detach()) / SLOPE)
-            course.residual.append(scale * float(values[: len(on)].detach().abs().max()))
-            course.seconds.append(time.perf_counter() - started)
-            if report is not None:
-                report(course.step[-1], course.loss[-1])
-        if step < steps:
-            optimizer.zero_grad()
-            torch.stack(list(terms.values())).sum().backward()
-            optimizer.step()
-    return Enlarged(network, scale).double().requires_grad_(False), course
-
-
-def siren_terms(values: Tensor, slopes: Tensor, normals: Tensor) -> dict[str, Tensor]:
-    """The four terms, weighted; values (n + P,), slopes (n + P, 2), the first n at the points of the curve."""
-    count = normals.shape[0]
-    on, off = values[:count], values[count:]
-    direction = 1 - nn.functional.cosine_similarity(slopes[:count], normals, dim=1)
-    return {
-        "surface": SURFACE * on.abs().mean(),
-        "direction": DIRECTION * direction.mean(),
-        "eikonal": SLOPE * (torch.linalg.vector_norm(slopes, dim=1) - 1).square().mean(),
-        "elsewhere": ELSEWHERE * torch.exp(-SHARPNESS * off.abs()).mean(),
-    }
-
-
 def hermite_field(
-    conditions: list[cnf.Constraint], tolerance: float = TOLERANCE, domain: cnf.Box = BOX
+    conditions: list[cnf.Constraint], tolerance: float = TOLERANCE, domain: Square = SQUARE
 ) -> tuple[cnf.ConstrainedField, str]:
     """Hermite functions, nothing trained: of three kernels and a scan of widths the smallest eikonal loss.
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from cnf.applications.shapes.cubes import CORNERS, FACES
 from cnf.errors import ConstraintError
+from cnf.shapes.reconstruction.cubes import CORNERS, FACES
 
 Values = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
 CHUNK = 1 << 17  # points per call of the field: bounds the memory it may need

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.applications.shapes.distances import ClosestPoints
-from cnf.data.mesh import Mesh
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.distances import ClosestPoints
 
 
 def find_closest(

@@ -2,8 +2,8 @@
 
 In come the field as a function (negative inside, positive outside) and seeds on its zero set, such as the points of a
 cloud; out goes an `Extraction` with a closed, outward oriented mesh in float64 and notes on what had to be done. The
-mesh's vertices lie on grid edges, where linear interpolation puts them; `cnf.applications.shapes.refinement` moves them
-onto the zero set, and `cnf.applications.shapes.snapping` draws the mesh through given points.
+mesh's vertices lie on grid edges, where linear interpolation puts them; `cnf.shapes.reconstruction.refinement` moves them
+onto the zero set, and `cnf.shapes.reconstruction.snapping` draws the mesh through given points.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.applications.shapes.band import Values, follow, lay_grid
-from cnf.applications.shapes.closing import cap_rims, keep_seeded, part_fans
-from cnf.applications.shapes.cubes import triangulate_cells
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.band import Values, follow, lay_grid
+from cnf.shapes.reconstruction.closing import cap_rims, keep_seeded, part_fans
+from cnf.shapes.reconstruction.cubes import triangulate_cells
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.applications.shapes.closing import pair_sides
-from cnf.data.mesh import Mesh, unit_rows
+from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.shapes.reconstruction.closing import pair_sides
 
 FLAT = 0.5  # cosine between two faces: across a sharper fold an edge is a feature and stays
 FACING = 0.2  # cosine with the surface's direction: new faces look its way at least so much, or no less than the old

@@ -17,15 +17,17 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
-from cnf.applications.shapes.extraction import extract
-from cnf.applications.shapes.refinement import project, refine
-from cnf.applications.shapes.snapping import snap as draw_through
-from cnf.applications.shapes.surface import Surface, local_mean
-from cnf.data import Mesh, PointCloud, Prepared, estimate_normals, prepare_cloud
-from cnf.data.mesh import unit_rows
-from cnf.errors import CnfError
-from cnf.solution import Solution
 from cnf.certificate.certificate import Certificate
+from cnf.errors import CnfError
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.shapes.clouds.normals import estimate_normals
+from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.reconstruction.extraction import extract
+from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.snapping import snap as draw_through
+from cnf.shapes.reconstruction.surface import Surface, local_mean
+from cnf.solution import Solution
 
 NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cnf.applications.shapes.band import CHUNK
-from cnf.applications.shapes.flips import align
-from cnf.data.mesh import Mesh
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.band import CHUNK
+from cnf.shapes.reconstruction.flips import align
 
 Slopes = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P, 4): value and gradient
 ROUNDING = 1e-14  # of the mesh's size: a Newton step this short changes nothing

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from cnf.applications.shapes.closest import find_closest
-from cnf.applications.shapes.closing import pair_sides
-from cnf.applications.shapes.flips import FACING, align, choose_apart, flip_edges, measure_quality, touch
-from cnf.data.mesh import Mesh, unit_rows
 from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.shapes.reconstruction.closest import find_closest
+from cnf.shapes.reconstruction.closing import pair_sides
+from cnf.shapes.reconstruction.flips import FACING, align, choose_apart, flip_edges, measure_quality, touch
 
 NEAR = 0.45  # of the face's size: a point this close to a vertex takes it
 LEVELS = (FACING, 0.0, -2.0)  # what new faces must look the surface's way: as they should, at all, or never mind

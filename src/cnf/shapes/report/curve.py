@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnf.reports.planar_shapes import _csv, _write, paint_field
 from cnf.reports.plots import draw
+from cnf.reports.tables import csv_text, write_text
+from cnf.shapes.report.field_panel import paint_field
 
 if TYPE_CHECKING:
-    from cnf.applications.shapes.planar_curve import PlanarCurve
+    from cnf.shapes.planar.curve import PlanarCurve
 
 ARROWS = 120  # points beyond which normals would hide the curve
 PIXELS = 800  # of the longest side of the SVG
@@ -22,10 +23,10 @@ def write_curve(found: PlanarCurve, folder: Path) -> list[Path]:
     """curve.csv, curve.svg, curve.png, curve.json and field.pt."""
     lines = [[k, *vertex] for k, curve in enumerate(found.curves) for vertex in curve.tolist()]
     made = [
-        _write(folder / "curve.csv", _csv(["curve", "x", "y"], lines)),
-        _write(folder / "curve.svg", svg_text(found)),
+        write_text(folder / "curve.csv", csv_text(["curve", "x", "y"], lines)),
+        write_text(folder / "curve.svg", svg_text(found)),
         plot_curve(found, folder / "curve.png"),
-        _write(folder / "curve.json", json.dumps(summary(found), indent=2) + "\n"),
+        write_text(folder / "curve.json", json.dumps(summary(found), indent=2) + "\n"),
     ]
     found.field.save(folder / "field.pt")
     return [*made, folder / "field.pt"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cnf.applications.shapes.reconstruct import Reconstruction
 from cnf.files import write_atomically
-from cnf.reports.shaded import draw_mesh
+from cnf.shapes.reconstruction.reconstruct import Reconstruction
+from cnf.shapes.report.shaded import draw_mesh
 
 
 def summarise(made: Reconstruction) -> str:

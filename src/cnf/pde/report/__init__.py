@@ -1,0 +1,1 @@
+"""Report: an answer as tables, pictures, data files and one page."""
