@@ -27,8 +27,10 @@ from cnf.bases.basis import Basis
 from cnf.solvers import Cholesky, Krylov, Solver, SparseCholesky, SparseLU, pardiso
 from cnf.solvers.adjoint import solve
 from cnf.solvers.schwarz import cut_up
-from cnf.systems.form import assemble, find_structure
 from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.systems.layout import lay_out
+from cnf.systems.sparse import find_structure
+from cnf.systems.sparse_assembly import assemble_sparse
 
 RING, TUBE, OFFSET, NEIGHBOURS = 0.7, 0.3, 0.01, 60
 AREA = 4 * math.pi**2 * RING * TUBE
@@ -105,9 +107,9 @@ class Assembled:
 
 def assembled(basis: Basis, constraints: list[cnf.Constraint]) -> Assembled:
     field = cnf.ConstrainedField(basis, constraints, solver=SparseCholesky())
-    parts = (basis, field.constraints, field.layout)
+    parts = (basis, field.constraints, lay_out(basis, field.constraints))
     known, structure = timed(lambda: find_structure(basis.snapshot(), *parts, field.solver, None))
-    found, assembly = best(lambda: assemble(basis.snapshot(), *parts, known))
+    found, assembly = best(lambda: assemble_sparse(basis.snapshot(), *parts, known.structure))
     targets = torch.cat([c.values.T.reshape(-1) for c in field.constraints])[:, None]
     return Assembled(field, found[0], targets, structure, assembly)
 

@@ -15,6 +15,7 @@ from cnf.bases import Hermite, Hybrid, Kernel, Polynomial
 from cnf.errors import BasisError, CnfError, SingularSystemError, SmoothnessError, ViolationError, ViolationWarning
 from cnf.operators import jets
 from cnf.solvers import LU, Auto, Cholesky, Patches
+from cnf.systems import blended
 from cnf.systems.blending import blend_weights
 from cnf.systems.cover import cover_points
 
@@ -235,15 +236,13 @@ def test_certificate_tells_the_truth():
 
 def test_wrong_certificates_are_noticed(monkeypatch):
     """That the certificate is measured: a solution whose balls give other weights is not called exact."""
-    import cnf.patched
-
-    honest = cnf.patched.solve_systems
+    honest = blended.solve_systems
 
     def spoiled(*given):
         weights, ratio, width = honest(*given)
         return [1.001 * w for w in weights], ratio, width
 
-    monkeypatch.setattr(cnf.patched, "solve_systems", spoiled)
+    monkeypatch.setattr(blended, "solve_systems", spoiled)
     with pytest.warns(ViolationWarning):
         assert not hermite_data(40).solve().certificate.exact
 
@@ -282,8 +281,8 @@ def test_queries_in_pieces(monkeypatch):
     field, y = hermite_data(60), halton(50, seed=8)
     whole = field.solve()
     expected = torch.cat([whole(y), whole.apply(r"\Delta u", y)], dim=1)
-    monkeypatch.setattr("cnf.patched.PAIRS", 50)
-    monkeypatch.setattr("cnf.patched.QUERIES", 7)
+    monkeypatch.setattr("cnf.systems.blended.PAIRS", 50)
+    monkeypatch.setattr("cnf.systems.patch_systems.QUERIES", 7)
     monkeypatch.setattr("cnf.systems.patch_systems.ENTRIES", 5000)
     again = field.solve()
     found = torch.cat([again(y), again.apply(r"\Delta u", y)], dim=1)

@@ -18,7 +18,8 @@ from cnf.bases.hermite import HermiteEvaluator
 from cnf.bases.kernel import PlainKernel
 from cnf.errors import BasisError, CnfError, MissingExtraError, NumericalWarning, SingularSystemError
 from cnf.solvers import LU, Auto, Cholesky, Krylov, SparseCholesky, SparseLU, pardiso
-from cnf.systems import form, sparse
+from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.systems import sparse as form
 from cnf.systems.assembly import assemble_matrices
 from cnf.systems.sparse_assembly import assemble_sparse, plan_structure
 
@@ -172,8 +173,8 @@ def forbid_dense(monkeypatch) -> None:
     def refuse(*_, **__):
         raise AssertionError("a dense matrix was asked for")
 
-    monkeypatch.setattr("cnf.systems.form.assemble_matrices", refuse)
-    monkeypatch.setattr(sparse.SparseMatrix, "to_dense", refuse)
+    monkeypatch.setattr("cnf.systems.sparse.assemble_matrices", refuse)
+    monkeypatch.setattr(SparseMatrix, "to_dense", refuse)
     monkeypatch.setattr(PlainKernel, "rows", refuse)
     monkeypatch.setattr(HermiteEvaluator, "rows", refuse)
 
@@ -298,7 +299,7 @@ def test_auto_writes_out_what_is_not_square(small_is_large):
     field = cnf.ConstrainedField(Kernel(SPACE, x, kernels.Wendland(2, 0.3)), asked(SPACE, ("u", x[:30])))
     solution = field.solve()
     matrix = solution.blocks[0].matrix
-    assert isinstance(matrix, sparse.SparseMatrix)
+    assert isinstance(matrix, SparseMatrix)
     expected = np.linalg.lstsq(matrix.to_dense().detach().numpy(), values(x[:30]).numpy(), rcond=None)[0]
     assert np.abs(solution.weights[:, 0].detach().numpy() - expected).max() <= 1e-10 * np.abs(expected).max()
     assert "MinimumNorm" in str(solution.certificate)
@@ -314,7 +315,7 @@ def test_auto_takes_the_sparse_form_where_it_pays(monkeypatch):
         field = cnf.ConstrainedField(Kernel(SPACE, x, kernels.Wendland(2, 0.3)), asked(SPACE, ("u", x)))
         solution = field.solve()
         found[large, share] = solution.weights.detach()
-        assert isinstance(solution.blocks[0].matrix, sparse.SparseMatrix) == (large == 0 and share == 1.0)
+        assert isinstance(solution.blocks[0].matrix, SparseMatrix) == (large == 0 and share == 1.0)
     first, *others = found.values()
     assert all((w - first).abs().max() <= 1e-9 * first.abs().max() for w in others)
 
@@ -324,7 +325,7 @@ def test_solutions_and_gradients(kind: str, name: str, small_is_large):
     """Weights, loss and gradients to every parameter as by the dense solver, to 1e-8; conditions exact."""
     field, dense = FIELDS[kind](SOLVERS[name]), FIELDS[kind](Cholesky() if kind == "hermite" else LU())
     solution, expected = field.solve(), dense.solve()
-    assert isinstance(solution.blocks[0].matrix, sparse.SparseMatrix)
+    assert isinstance(solution.blocks[0].matrix, SparseMatrix)
     assert isinstance(expected.blocks[0].matrix, Tensor)
     assert solution.certificate.exact
     assert "Sparse" in str(solution.certificate) or "Krylov" in str(solution.certificate)
@@ -414,7 +415,7 @@ def test_training_keeps_the_structure(name: str, small_is_large, monkeypatch):
         original = getattr(__import__(module, fromlist=[function]), function)
         monkeypatch.setattr(f"{module}.{function}", lambda *a: made.append(function) or original(*a))
 
-    counted("cnf.systems.form", "plan_structure")
+    counted("cnf.systems.sparse", "plan_structure")
     counted("cnf.solvers.sparse_matrix", "make_plan")
     counted("cnf.solvers.schwarz", "_cut_up")
     once = ["plan_structure", "_cut_up" if name == "Krylov" else "make_plan"]

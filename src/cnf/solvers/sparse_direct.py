@@ -19,9 +19,9 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import pardiso
+from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.multifrontal import Multifrontal
 from cnf.solvers.solver import Factor, Solver, power_of_two_scales
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill

@@ -1,7 +1,7 @@
 """Reflectance: the contract of every material, measured, generated or fitted.
 
-In come half and difference angles (P, 3) as in `cnf.materials.reflectance.angles`; out goes reflectance (P, 3): linear RGB of
-the BRDF per steradian, without any cosine.
+In come half and difference angles (P, 3) as in `angles`; out goes reflectance (P, 3): linear RGB of the BRDF per
+steradian, without any cosine.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cnf.certificate.measuring import judge
+from cnf.certificate import judge
 from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem
