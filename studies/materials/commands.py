@@ -1,4 +1,4 @@
-"""`cnf study materials`: every method on many materials, in parallel, with tables and figures as the paper's."""
+"""`python -m studies materials`: every method on many materials, in parallel, with tables and figures as the paper's."""
 
 from __future__ import annotations
 
@@ -178,6 +178,8 @@ def report(
     from cnf.materials.report import cases as conversions
     from cnf.materials.report import results as reports
     from cnf.materials.report.curves import draw_learning_curves
+    from studies.materials.dots import draw_study
+    from studies.materials.pages import draw_pages
     from studies.materials.subjects import finished_cases
 
     cases = finished_cases(chosen, methods, settings, light, folder)
@@ -190,10 +192,10 @@ def report(
     for line in reports.where_order_breaks(results, champion):
         say(line)
     made = reports.write_study(results, folder, champion)
-    made.append(reports.draw_study(results, folder / "study.png", champion))
+    made.append(draw_study(results, folder / "study.png", champion))
     count = len({case.material for case in cases})
     title = cases[0].label if count == 1 else f"mean over {count} materials"
     made.append(draw_learning_curves(conversions.mean_curves(cases), folder / "curves.png", title))
     if pictures:
-        made += conversions.draw_pages(cases, methods, folder, "pictures")
+        made += draw_pages(cases, methods, folder, "pictures")
     say(f"\nwritten in {folder}: {', '.join(path.name for path in made)}")

@@ -1,4 +1,4 @@
-"""`cnf study shapes` and `cnf study scaling`: surfaces through points, by cnf and by others; and how the work grows."""
+"""`python -m studies shapes` and `scaling`: surfaces through points, by cnf and by others; and how the work grows."""
 
 from __future__ import annotations
 

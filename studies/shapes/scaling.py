@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ from cnf.shapes.clouds.mesh import unit_rows
 from cnf.shapes.reconstruction.distances import ClosestPoints
 from studies.shapes.methods import run_ours
 from studies.shapes.peers import read_peak_memory
-from studies.shapes.study import THREADS, last_line
+from studies.shapes.study import child_environment, last_line
 
 MODULE = "studies.shapes.scaling"
 MODES = {"blend": "cnf-blend", "sparse": "cnf"}  # mode -> method
@@ -129,10 +128,11 @@ def run_size(size: int, mode: str, resolution: int, threads: int, seed: int, tim
     """One size in its own process; whatever goes wrong there becomes the note."""
     command = [sys.executable, "-m", MODULE, str(size), "--mode", mode, "--resolution", str(resolution)]
     command += ["--threads", str(threads), "--seed", str(seed)]
-    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
     nothing = Run(size, mode, resolution, threads)
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            command, env=child_environment(threads), capture_output=True, text=True, timeout=timeout, check=False
+        )
     except subprocess.TimeoutExpired:
         return Run(**{**vars(nothing), "note": f"stopped after {timeout:g} s"})
     if done.returncode != 0:

@@ -46,6 +46,7 @@ SHAPES = {
 PAPER_SHAPES = ("spot", "max-planck", "horse", "nefertiti")  # the others took no part in choosing our defaults
 PEERS = tuple(peer_methods.PEERS)
 METHODS = (*own_methods.METHODS, *PEERS)
+ROOT = Path(__file__).resolve().parents[2]  # of the checkout, where `studies` is found from
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -156,10 +157,14 @@ def run_case(
         np.savez(given, points=points, normals=normals)
         command = [*method.command, method.name, str(given), str(made)]
         command += ["--threads", str(setting.threads), "--resolution", str(setting.resolution)]
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(setting.threads))}
         try:
             done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+                command,
+                env=child_environment(setting.threads),
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return Row(shape, method.name, setting, note=f"stopped after {timeout:g} s"), None
@@ -180,6 +185,12 @@ def run_case(
     how = str(report.pop("setting", ""))
     known = {name: report.get(name) for name in NUMBERS}
     return Row(shape, method.name, setting, **known, measures=measures, how=how), mesh
+
+
+def child_environment(threads: int) -> dict[str, str]:
+    """What a process of its own is started with: so many threads, and this checkout to import from."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path}
 
 
 def run_study(

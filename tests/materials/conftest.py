@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")

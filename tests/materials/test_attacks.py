@@ -15,7 +15,8 @@ import torch
 
 from cnf.cli.main import run
 from cnf.errors import CnfError, ConstraintError, FileError
-from cnf.materials.commands import material as commands
+from cnf.materials.commands import single as commands
+from cnf.materials.comparison import cases, stage
 from cnf.materials.comparison.cases import case_file, known_case, picture_file, read_case, read_picture
 from cnf.materials.comparison.stage import Light, Stage, Subject
 from cnf.materials.fitting.fit import Fit, Settings, fit_material
@@ -35,9 +36,9 @@ LAMPS = Environment(torch.rand(16, 32, 3, dtype=torch.float64, generator=torch.G
 def hasten(patch: pytest.MonkeyPatch) -> None:
     """Fewer held-out samples, no timing, a small map instead of the studio and a coarse quadrature."""
     whole = Stage.of
-    patch.setattr(study, "HELD_OUT", 500)
-    patch.setattr(study, "time_inference", lambda fitted: 1.0)
-    patch.setattr(study, "studio", lambda: LAMPS)
+    patch.setattr(cases, "HELD_OUT", 500)
+    patch.setattr(cases, "time_inference", lambda fitted: 1.0)
+    patch.setattr(stage, "studio", lambda: LAMPS)
     patch.setattr(Stage, "of", staticmethod(lambda reference, lamps, size: whole(reference, lamps, size, 8)))
 
 

@@ -1,4 +1,4 @@
-"""`cnf material` and `cnf study materials` as they are typed: what they write, what they say, and how they refuse."""
+"""`cnf material` as it is typed: what it writes, what it says, and how it refuses."""
 
 from __future__ import annotations
 
@@ -15,43 +15,35 @@ import torch
 
 from cnf.cli.main import run
 from cnf.materials.commands import compare as material_compare
-from cnf.materials.commands import material as commands
+from cnf.materials.commands import single as commands
+from cnf.materials.comparison import cases
 from cnf.materials.fitting import fit as fitting
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
 from cnf.materials.reflectance import read_material
-from cnf.materials.rendering import environments
-from studies.materials import commands as materials_study
-from studies.materials import study as studies
+from tests.materials.small import (
+    GOLD,
+    SMALL,
+    check_refusal,
+    count_fits,
+    is_picture,
+    measure_little,
+    pack_networks,
+)
 
-BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
-SMALL = [*BUDGET, "--size", "32"]
-GOLD = "ggx:gold:0.2"
-RED = "plastic:0.8,0.1,0.1:0.2"
-
-
-def refused(capsys: pytest.CaptureFixture, arguments: list[str], words: str, code: int = 1) -> None:
-    """One line on stderr with these words, and the exit code."""
-    capsys.readouterr()
-    assert run(arguments) == code
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("error:") and words in error and "\n" not in error, error
-
-
-def is_picture(path: Path) -> bool:
-    return path.read_bytes().startswith(b"\x89PNG")
+refused = functools.partial(check_refusal, run)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_light():
-    """The studio is made once, not for every command; measuring takes fewer samples."""
     with pytest.MonkeyPatch.context() as patch:
-        studio = functools.cache(studies.studio)
-        patch.setattr(studies, "studio", studio)
-        patch.setattr(environments, "studio", studio)
-        patch.setattr(studies, "HELD_OUT", 500)
-        patch.setattr(studies, "time_inference", functools.partial(studies.time_inference, count=1000))
+        measure_little(patch)
         yield
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    return pack_networks(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +52,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fits") / "gold"
     assert run(["material", "fit", GOLD, "--out", str(folder), *SMALL]) == 0
     return folder
-
-
-@pytest.fixture
-def packed(tmp_path: Path) -> Path:
-    """An archive of three packed networks with random weights, the first ever brighter towards the mirror."""
-    rng = np.random.default_rng(0)
-    shapes = {"W1": (6, 21), "b1": (21,), "W2": (21, 21), "b2": (21,), "W3": (21, 3), "b3": (3,)}
-    arrays = {key: 0.2 * rng.random((3, *shape)).astype(np.float32) for key, shape in shapes.items()}
-    path = tmp_path / "data" / "brdf" / "nbrdf_merl100.npz"
-    path.parent.mkdir(parents=True)
-    np.savez(path, names=np.array(["dull", "bright", "medium"]), **arrays)
-    return path
 
 
 # ---- fit
@@ -124,7 +104,7 @@ def test_fit_is_kept_if_it_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.M
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(studies, "held_out_error", interrupt)
+    monkeypatch.setattr(cases, "held_out_error", interrupt)
     assert run(["material", "fit", GOLD, "--out", str(tmp_path), *SMALL]) == 130
     assert json.loads((tmp_path / "fit.json").read_text())["numbers"] == {}
 
@@ -259,20 +239,6 @@ def test_check(tmp_path: Path, capsys: pytest.CaptureFixture):
 # ---- compare
 
 
-def count_fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Methods as they are fitted from now on."""
-    made: list[str] = []
-    whole = fitting.fit_material
-
-    def counted(material, method, *others, **more):
-        made.append(f"{material.name} {method}")
-        return whole(material, method, *others, **more)
-
-    monkeypatch.setattr(fitting, "fit_material", counted)
-    monkeypatch.setattr(studies, "fit_material", counted)
-    return made
-
-
 def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Two materials in two rows; a second run fits what is missing only; other settings fit again."""
     made = count_fits(monkeypatch)
@@ -329,103 +295,3 @@ def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_p
         command = ["material", "compare", str(file), "--name", "dull", "--out", str(tmp_path / "a"), *SMALL]
         assert run([*command, "--methods", "nbrdf"]) == 0
     assert made == ["dull nbrdf"] * 2
-
-
-# ---- study
-
-
-def study(out: Path, *more: str, methods: str = "nbrdf") -> list[str]:
-    common = ["--methods", methods, "--processes", "1", "--out", str(out)]
-    return ["study", "materials", *SMALL, *common, *more]
-
-
-def test_study_of_generated_materials(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
-    """Tables, pictures and curves; stopped by Ctrl-C it reports what is finished, and goes on from there."""
-    made = count_fits(monkeypatch)
-    command = study(tmp_path, "--material", GOLD, "--material", RED, methods="nbrdf,kernel-siren")
-    counted = studies.fit_material
-
-    def stop_at_third(material, method, *others, **more):
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        return counted(material, method, *others, **more)
-
-    with monkeypatch.context() as stopping:
-        stopping.setattr(studies, "fit_material", stop_at_third)
-        assert run(command) == 130
-    said = capsys.readouterr().out
-    assert "interrupted" in said and "Generated (1 material)" in said and "Kernel SIREN" in said
-    assert run(command) == 0
-    said = capsys.readouterr().out
-    assert len(made) == len(set(made)) == 4
-    assert "GGX gold 0.2   (from an earlier run)" in said and "Generated (2 materials)" in said
-    for name in ("study.png", "curves.png", "pictures_1.png"):
-        assert is_picture(tmp_path / name)
-    with (tmp_path / "study.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 4
-
-
-def test_study_fits_again_with_other_settings_or_another_file(packed: Path, tmp_path: Path, monkeypatch):
-    """The same name from a file with another label, or another seed: nothing of the earlier run is taken."""
-    made = count_fits(monkeypatch)
-    monkeypatch.setattr(materials_study, "report", lambda *_: None)
-    command = study(tmp_path / "a")
-    other = packed.with_name("dull.csv")
-    other.write_text(
-        "theta_h,theta_d,phi_d,r,g,b\n" + "".join(f"{k / 40},0.3,{k / 9},0.2,0.3,0.4\n" for k in range(30))
-    )
-    for more in (["--material", f"{packed}:dull"], ["--material", f"{packed}:dull", "--seed", "1"]):
-        assert run([*command, *more]) == 0
-        assert run([*command, *more]) == 0
-    assert made == ["dull nbrdf"] * 2
-    assert run([*command, "--material", str(other), "--seed", "1"]) == 0
-    assert made == ["dull nbrdf"] * 3
-
-
-def test_a_material_that_fails_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture):
-    """A black material cannot be exposed: told, and exit code 1, after the other one is reported."""
-    command = study(tmp_path, "--material", "lambert:0", "--material", GOLD, "--no-pictures")
-    assert run(command) == 1
-    told = capsys.readouterr()
-    assert "failed: an exposure needs light" in told.out and "1 of 2 materials failed" in told.err
-    with (tmp_path / "study.csv").open() as file:
-        assert {row["label"] for row in csv.DictReader(file)} == {"GGX gold 0.2"}
-
-
-def test_study_of_data(packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
-    """Names from the folder of CNF_DATA; groups say what the materials are: networks of MERL, never MERL."""
-    monkeypatch.setenv("CNF_DATA", str(packed.parent.parent))
-    assert run(study(tmp_path / "a", "--materials", "dull", "--no-pictures")) == 0
-    assert "NBRDF of MERL, ten most specular (1 material)" in capsys.readouterr().out
-    refused(capsys, study(tmp_path / "b", "--materials", "dul"), "Did you mean 'dull'")
-    refused(capsys, study(tmp_path / "b", "--materials", "dull", "--count", "2"), "--count")
-    refused(capsys, study(tmp_path / "b", "--count", "4"), "holds 3 materials")
-    refused(capsys, study(tmp_path / "b", "--materials", "dull", "--material", f"{packed}:dull"), "both called dull")
-    refused(capsys, study(tmp_path / "b", "--data", str(tmp_path)), "set --data")
-    monkeypatch.delenv("CNF_DATA")
-    refused(capsys, study(tmp_path / "b"), "CNF_DATA")
-    refused(capsys, study(tmp_path / "b", "--material", "ggx:a:b:c"), "no generated material")
-    refused(capsys, study(tmp_path / "b", "--material", GOLD, methods="mlp"), "no method 'mlp'")
-    assert not (tmp_path / "b").exists()
-
-
-def test_subjects_are_spread_over_specularity(packed: Path, monkeypatch: pytest.MonkeyPatch):
-    """With one specular place and two of 98 others, these are a quarter and three quarters down the list."""
-    from studies.materials import subjects
-
-    ranked = [subjects.Chosen(studies.Subject("x", str(k), "g"), str(k), str(k)) for k in range(100)]
-    monkeypatch.setattr(subjects, "rank_networks", lambda data: ranked)
-    monkeypatch.setattr(subjects, "find_tables", lambda data: [])
-    names = [int(one.name) for one in subjects.choose_subjects(packed.parent, 12)]
-    assert names[:10] == list(range(10)) and names[10:] == [32, 77]
-    assert len(subjects.choose_subjects(packed.parent, 100)) == len(set(subjects.choose_subjects(packed.parent, 100)))
-
-
-def test_the_most_specular_come_first(packed: Path):
-    """Ranked by the mean reflectance in the mirror direction, worked out here from the networks."""
-    from studies.materials.subjects import rank_networks
-
-    theta = torch.linspace(0, np.pi / 3, 25, dtype=torch.float64)
-    mirror = torch.stack([0 * theta, theta, 0 * theta + np.pi / 2], dim=1)
-    size = {name: float(read_material(packed, name)(mirror).mean()) for name in ("bright", "dull", "medium")}
-    assert [one.name for one in rank_networks(packed.parent.parent)] == sorted(size, key=lambda name: -size[name])

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.reports import stand_in
+from tests.pde import stand_in
 
 from cnf.pde.report.exports import export_columns, grid_counts, write_csv, write_npz, write_vtk_files
 from cnf.pde.report.folder import summary_text

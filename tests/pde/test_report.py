@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.reports import stand_in
+from tests.pde import stand_in
 
 import cnf
 from cnf.errors import MissingExtraError

@@ -1,4 +1,4 @@
-"""`cnf study advection`: one line per error, the files it promises, and nothing lost on Ctrl-C."""
+"""`python -m studies advection`: one line per error, the files it promises, and nothing lost on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cnf.cli.main import run
+from studies.__main__ import run
 from studies.advection import study as advection_study
 
 FILES = ("advection.txt", "advection.md", "advection.csv", "advection_curves.csv", "advection_errors.png")
@@ -28,7 +28,7 @@ FILES = ("advection.txt", "advection.md", "advection.csv", "advection_curves.csv
 def test_bad_input_is_one_line_before_any_work(
     arguments: list[str], code: int, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["study", "advection", *arguments]) == code
+    assert run(["advection", *arguments]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: ")
@@ -39,7 +39,7 @@ def test_bad_input_is_one_line_before_any_work(
 def test_tables_csv_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two levels, two methods, 256 conditions: four rows, beside the paper's (0.2830 for rbf at level 1)."""
     arguments = ["--quick", "--levels", "0.1,1", "--methods", "rbf", "--methods", "skewed-rbf", "--steps", "1"]
-    assert run(["study", "advection", *arguments, "--out", str(tmp_path)]) == 0
+    assert run(["advection", *arguments, "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "256 conditions" in text
     assert "The paper has 1024 conditions, this run 256." in text
@@ -70,7 +70,7 @@ def test_interruption_keeps_what_is_finished(
 
     monkeypatch.setattr(advection_study, "study_case", interrupted)
     arguments = ["--quick", "--levels", "0.1,0.5", "--methods", "rbf", "--out", str(tmp_path)]
-    assert run(["study", "advection", *arguments]) == 130
+    assert run(["advection", *arguments]) == 130
     shown = capsys.readouterr()
     assert "interrupted; what is finished" in shown.out
     assert all((tmp_path / name).stat().st_size > 0 for name in FILES)
@@ -84,6 +84,6 @@ def test_interruption_before_anything_is_finished(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(advection_study, "study_case", interrupted)
-    assert run(["study", "advection", "--out", str(tmp_path)]) == 130
+    assert run(["advection", "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert not list(tmp_path.glob("advection*"))

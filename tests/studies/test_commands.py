@@ -1,4 +1,4 @@
-"""`cnf study`: help, one line per error, the files it promises."""
+"""`python -m studies`: help, one line per error, the files it promises."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cnf.cli.main import run
+from studies.__main__ import run
 
 
-@pytest.mark.parametrize("arguments", [["study", "--help"], ["study", "conditioning", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["conditioning", "--help"]])
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
-    assert "Usage: cnf study" in capsys.readouterr().out
+    assert "Usage: python -m studies" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_input_is_one_line_before_any_work(
     arguments: list[str], code: int, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["study", *arguments]) == code
+    assert run(arguments) == code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: ")
@@ -43,7 +43,7 @@ def test_bad_input_is_one_line_before_any_work(
 
 def test_conditioning_writes_table_csv_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--points", "16", "--parameters", "5e3", "--steps", "3", "--out", str(tmp_path)]
-    assert run(["study", "conditioning", *arguments]) == 0
+    assert run(["conditioning", *arguments]) == 0
     text = capsys.readouterr().out
     assert "Gaussian kernel" in text
     assert (tmp_path / "conditioning.png").read_bytes().startswith(b"\x89PNG")

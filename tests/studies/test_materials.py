@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, FileError
+from cnf.materials.comparison import cases
 from cnf.materials.comparison.cases import Case, case_file, held_out_error, picture_file, read_case, read_picture
 from cnf.materials.comparison.stage import Light, Stage, Subject
 from cnf.materials.fitting import fit as fitting
@@ -35,8 +36,8 @@ NAMES = [subject.read().name for subject in (GOLD, RED)]
 def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer held-out samples, no timing, a small map and a coarse quadrature."""
     whole = Stage.of
-    monkeypatch.setattr(study, "HELD_OUT", 500)
-    monkeypatch.setattr(study, "time_inference", lambda fitted: 1.0)
+    monkeypatch.setattr(cases, "HELD_OUT", 500)
+    monkeypatch.setattr(cases, "time_inference", lambda fitted: 1.0)
     monkeypatch.setattr(Stage, "of", staticmethod(lambda reference, _, size: whole(reference, LAMPS, size, 8)))
 
 

@@ -15,6 +15,7 @@ from cnf.errors import CnfError
 from cnf.shapes.planar import fields as planar_methods
 from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
 from cnf.shapes.planar.fields import Size, hermite_field, hypernet_field, train_hypernet
+from studies.normals import siren
 from studies.normals import study as planar_study
 from studies.normals.shapes import SHAPES, circle, find_shape
 from studies.normals.start import move_hypernet
@@ -163,7 +164,7 @@ def test_rows_of_the_grid_are_y():
 def test_terms_of_siren():
     """Hand-made values: |d| = 0.5 on the curve, normals opposite (1 - cos = 2), slopes of length 2, off-curve d = 0."""
     normals = torch.tensor([[1.0, 0.0]])
-    terms = planar_methods.siren_terms(torch.tensor([0.5, 0.0]), torch.tensor([[-2.0, 0.0], [0.0, 2.0]]), normals)
+    terms = siren.siren_terms(torch.tensor([0.5, 0.0]), torch.tensor([[-2.0, 0.0], [0.0, 2.0]]), normals)
     found = {name: float(value) for name, value in terms.items()}
     assert found == pytest.approx({"surface": 1500.0, "direction": 200.0, "eikonal": 50.0, "elsewhere": 100.0})
 

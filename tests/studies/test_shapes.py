@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import studies.shapes.commands  # noqa: F401  (registers the two commands)
-from cnf.cli.main import run
 from cnf.errors import CnfError, FileError
 from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.files.writing import write_mesh
+from studies.__main__ import run
 from studies.shapes import scaling, study
 from studies.shapes.measures import Measures
 from studies.shapes.rows import Row, Setting, read_rows, write_rows
 
-PEERS_PYTHON = Path(__file__).parents[3] / ".venv-peers" / "shapes" / "bin" / "python"
+PEERS_PYTHON = Path(__file__).parents[2] / ".venv-peers" / "shapes" / "bin" / "python"
 
 # Writes a tetrahedron through the first four points, and a line per start into a file beside itself.
 STAND_IN = """
@@ -182,7 +182,6 @@ def test_the_command_from_points_to_pictures(tmp_path: Path, data: Path, capsys:
     """SciPy's splines through 1500 points of an ellipsoid: Euler number 2, Chamfer far below a cell of the grid."""
     out = tmp_path / "out"
     arguments = [
-        "study",
         "shapes",
         "--data",
         str(data),
@@ -224,7 +223,7 @@ def test_bad_input_is_one_line_before_any_work(
 ) -> None:
     monkeypatch.setenv("CNF_DATA", str(data))
     monkeypatch.chdir(data)
-    assert run(["study", *arguments]) == 1
+    assert run(arguments) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
@@ -235,7 +234,7 @@ def test_without_data_the_error_says_what_to_set(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CNF_DATA", raising=False)
-    assert run(["study", "shapes"]) == 1
+    assert run(["shapes"]) == 1
     assert "set the environment variable CNF_DATA" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ import torch
 
 import cnf
 from cnf.demo.advection import conditions
-from studies.conditioning import report as studies
+from studies.transfer import report as studies
 from studies.transfer.study import PAPER, SHIFTS, Transfer, random_field, shift_field, study_transfer
 
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from cnf.errors import CnfError
-from cnf.materials.commands.material import fit as fit_material
+from cnf.materials.commands.single import fit as fit_material
 from cnf.pde import commands as problems
 from cnf.reports.terminal import Seed, check_folder, open_console, say
-from cnf.shapes.commands.reconstruct import reconstruct
+from cnf.shapes.commands.surfaces import reconstruct
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from cnf.materials.commands import compare  # noqa: F401  # it adds its command
-from cnf.materials.commands.material import material
+from cnf.materials.commands.single import material
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.commands import options
-from cnf.materials.commands.material import File, material, train_with_display
+from cnf.materials.commands.single import File, material, train_with_display
 from cnf.reports.terminal import Seed, check_folder, say, split_words
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ def open_all(file: str, names: Sequence[str | None]) -> list[tuple[Subject, Mate
     from cnf.materials.comparison.stage import Subject
 
     if len(names) > MOST:
-        raise CnfError(f"a comparison shows at most {MOST} materials, {len(names)} were named; see cnf study materials")
+        raise CnfError(
+            f"a comparison shows at most {MOST} materials, {len(names)} were named; more are a study: "
+            "python -m studies materials, in a checkout"
+        )
     read = [(name, options.open_material(file, name)) for name in names or (None,)]
     group = read[0][1].label if len(read) == 1 else "Materials"
     return [(Subject(file, name, group), one) for name, one in read]

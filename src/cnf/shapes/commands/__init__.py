@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from cnf.shapes.commands.planar import shape
-from cnf.shapes.commands.reconstruct import reconstruct
+from cnf.shapes.commands.surfaces import reconstruct
 
 
 def add_to(app: typer.Typer) -> None:

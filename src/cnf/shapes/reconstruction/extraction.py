@@ -2,8 +2,8 @@
 
 In come the field as a function (negative inside, positive outside) and seeds on its zero set, such as the points of a
 cloud; out goes an `Extraction` with a closed, outward oriented mesh in float64 and notes on what had to be done. The
-mesh's vertices lie on grid edges, where linear interpolation puts them; `cnf.shapes.reconstruction.refinement` moves them
-onto the zero set, and `cnf.shapes.reconstruction.snapping` draws the mesh through given points.
+mesh's vertices lie on grid edges, where linear interpolation puts them; `refinement` moves them onto the zero set, and
+`snapping` draws the mesh through given points.
 """
 
 from __future__ import annotations
