@@ -6,14 +6,18 @@ again in float64 against the material itself, and a sphere is rendered beside th
 
 import torch
 
-from cnf.materials.fitting.fit import Settings, fit_material
-from cnf.materials.fitting.fitted import as_material
-from cnf.materials.reflectance import read_material
-from cnf.materials.reflectance.angles import decode
-from cnf.materials.rendering.environments import studio
-from cnf.materials.rendering.metrics import image_errors
-from cnf.materials.rendering.sphere import prepare_scene
-from cnf.materials.rendering.tone import exposure_for, tone_map
+from cnf.materials import (
+    Settings,
+    as_material,
+    decode,
+    exposure_for,
+    fit_material,
+    image_errors,
+    prepare_scene,
+    read_material,
+    studio,
+    tone_map,
+)
 
 
 def main() -> dict[str, float]:

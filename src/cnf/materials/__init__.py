@@ -1,6 +1,6 @@
 """Materials: measured reflectance read, fitted with exact measurements, rendered and compared."""
 
-from cnf.materials.fitting.fit import Fit, Settings, fit_material
+from cnf.materials.fitting.fit import QUICK, Fit, Settings, fit_material
 from cnf.materials.fitting.fitted import FittedMaterial, as_material
 from cnf.materials.fitting.folders import load_fit, save_fit
 from cnf.materials.reflectance import GGX, Lambert, Material, decode, encode, list_materials, plastic, read_material
@@ -11,6 +11,7 @@ from cnf.materials.rendering.tone import exposure_for, tone_map
 
 __all__ = [
     "GGX",
+    "QUICK",
     "Environment",
     "Fit",
     "FittedMaterial",
