@@ -1,6 +1,7 @@
 """Condition number of four bases while they are trained for it, at 1024 points: python -m benchmarks.conditioning
 
-The same as `python -m studies conditioning`, whose options it takes; the paper's size is --points 4096 --parameters 1.3e6.
+The same as `python -m studies conditioning`, whose options it takes; the paper's size is
+--points 4096 --parameters 1.3e6.
 """
 
 from __future__ import annotations

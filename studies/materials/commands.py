@@ -1,4 +1,4 @@
-"""`python -m studies materials`: every method on many materials, in parallel, with tables and figures as the paper's."""
+"""`python -m studies materials`: every method on many materials, in parallel, with the paper's tables and figures."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.pde import stand_in
 
 from cnf.pde.report.exports import export_columns, grid_counts, write_csv, write_npz, write_vtk_files
 from cnf.pde.report.folder import summary_text
+from tests.pde import stand_in
 
 TYPES = {"Float64": "<f8", "Int64": "<i8", "UInt8": "u1"}
 

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.pde import stand_in
 
 import cnf
 from cnf.errors import MissingExtraError
@@ -23,6 +22,7 @@ from cnf.pde.report.page import read_equation, report_markup
 from cnf.pde.report.planes import measure_residual, sample_plane
 from cnf.pde.report.table import answer_table, judge_answer
 from cnf.reports import mathml
+from tests.pde import stand_in
 
 latex2mathml = pytest.importorskip("latex2mathml")
 pytest.importorskip("matplotlib")

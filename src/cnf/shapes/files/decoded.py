@@ -1,4 +1,4 @@
-"""Files, what reading comes to: `Decoded`, the common result of all formats, its polygons as triangles, and its checks."""
+"""Files, what reading comes to: `Decoded`, the same for all formats, polygons as triangles, and checks."""
 
 from __future__ import annotations
 
