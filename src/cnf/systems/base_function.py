@@ -1,4 +1,4 @@
-"""The base of a field: any network, evaluated in the precision of the field, with its own derivatives if it has them."""
+"""The base of a field: any network, in the precision of the field, with its own derivatives if it has them."""
 
 from __future__ import annotations
 
