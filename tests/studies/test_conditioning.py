@@ -62,7 +62,7 @@ def test_condition_numbers_are_those_of_the_matrix(name: str) -> None:
     field = build_field(name, POINTS, PARAMETERS)
 
     def look(step: int, solution: cnf.Solution, history: cnf.training.History) -> None:
-        factor = solution.certificate.factors[0]
+        factor = solution.factors[0]
         scaled = factor.scale_rows[:, None] * solution.blocks[0].matrix.detach() * factor.scale_columns
         seen.append((history.condition[-1], float(torch.linalg.cond(scaled))))
 
