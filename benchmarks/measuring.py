@@ -95,11 +95,11 @@ def steps() -> list[Case]:
     )
     many = conditions(1024, r"\partial_x u + \partial_y u")
     fourier = cnf.ConstrainedField(cnf.bases.RandomFourier(SPACE, 2048, 0.2), many, tolerance=1e9)
-    hypernet, eikonal = build_field(hidden=120, features=80), cnf.losses.Eikonal(eikonal_points(300))
+    hypernet, eikonal = build_field(hidden=120, features=80), cnf.losses.Eikonal(eikonal_points(1000))
     return [
         Case("step, Kernel with SIREN, 100 conditions, 4096 points", step_of(kernel, regression), 0.05, 5),
         Case("step, RandomFourier 2048, 1024 conditions, 4096 points", step_of(fourier, regression), 0.05),
-        Case("step, HypernetKernel, 27 conditions, 300 points", step_of(hypernet, eikonal), 0.05, 5),
+        Case("step, HypernetKernel, 27 conditions, 1000 points", step_of(hypernet, eikonal), 0.05, 5),
     ]
 
 
