@@ -6,9 +6,9 @@ from cnf import bases, constraints, domains, encoders, errors, kernels, losses, 
 from cnf.certificate import Certificate
 from cnf.constraints import Box, Constraint, Space
 from cnf.field import ConstrainedField
+from cnf.loading import load
 from cnf.problems import Answer, Problem
 from cnf.solution import Solution
-from cnf.storage import load
 from cnf.training import History, fit, pretrain
 
 try:

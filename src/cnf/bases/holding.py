@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.basis import Basis
+from cnf.bases.part import is_ours
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.operators.operator import Operator
@@ -26,7 +28,9 @@ Part = TypeVar("Part")
 class Holder:
     """Copies parts of one field; what they share (a parameter in basis and operator) is shared by the copies too."""
 
-    def __init__(self) -> None:
+    def __init__(self, detach: bool = False) -> None:
+        """`detach`: copies of everything, objects of this package included, that no graph leads away from."""
+        self._detach = detach
         self._known: dict[int, tuple[object, object]] = {}  # id -> (original, kept alive; copy)
 
     def held(self, part: Part) -> Part:
@@ -37,6 +41,8 @@ class Holder:
         return part if make is None else make(part)  # type: ignore[return-value]
 
     def _maker(self, part: object) -> Callable[[Any], object] | None:
+        if self._detach and not isinstance(part, Tensor | nn.Module | type) and is_ours(type(part)):
+            return self._object
         for kind, make in (
             (Tensor, self._tensor),
             (nn.Module, self._module),
@@ -55,7 +61,16 @@ class Holder:
         return made
 
     def _tensor(self, tensor: Tensor) -> object:
-        return self._keep(tensor, tensor.clone())
+        return self._keep(tensor, tensor.detach().clone() if self._detach else tensor.clone())
+
+    def _object(self, part: object) -> object:
+        """A value of this package with copies of all it keeps."""
+        if isinstance(part, tuple | float) or not hasattr(part, "__dict__"):
+            return part
+        made = self._keep(part, copy.copy(part))
+        for name, value in vars(part).items():
+            made.__dict__[name] = self.held(value)
+        return made
 
     def _array(self, array: np.ndarray) -> object:
         return self._keep(array, array.copy())
@@ -80,7 +95,11 @@ class Holder:
     def _constraint(self, constraint: Constraint) -> object:
         operator, side = self._operator(constraint.operator), constraint.right_hand_side
         source, data = self._learnable(side.source), {k: self._learnable(v) for k, v in side.data.items()}
-        if operator is constraint.operator and source is side.source and all(data[k] is v for k, v in side.data.items()):
+        if (
+            operator is constraint.operator
+            and source is side.source
+            and all(data[k] is v for k, v in side.data.items())
+        ):
             return constraint
         side = replace(side, source=source, data=data)  # type: ignore[arg-type]
         return self._keep(constraint, replace(constraint, operator=operator, right_hand_side=side))  # type: ignore[arg-type]
@@ -114,6 +133,22 @@ class Holder:
     def _method(self, method: MethodType) -> object:
         owner = self.held(method.__self__)
         return method if owner is method.__self__ else MethodType(method.__func__, owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a solution is made of, as it is at one moment: later changes of the field do not reach it."""
+
+    basis: Basis
+    base: nn.Module | None
+    constraints: tuple[Constraint, ...]
+    seconds: float = 0.0  # that planning took
+
+    @staticmethod
+    def held(field: Any) -> Parts:
+        """The basis, base and constraints of a field."""
+        holder = Holder()
+        return Parts(*(holder.held(part) for part in (field.basis, field.base, field.constraints)))
 
 
 class Guarded(nn.Module):

@@ -75,6 +75,9 @@ class BasisExpansion(Expansion):
                     found |= dict(zip(copy.rows, pieces, strict=True))
         return found
 
+    def settled(self) -> Expansion:
+        return replace(self, account=self.account.settled(), blocks=(), factors=(), parts=())
+
     def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
         change = getattr(self.evaluator, "in_precision", None)
         return super().in_precision(precision, name) if change is None else replace(self, evaluator=change(precision))
