@@ -54,8 +54,8 @@ class ConstrainedField(nn.Module):
         super().__init__()
         self.recommendation = None
         if isinstance(basis, str) and basis == "auto":
-            trial = lambda basis: ConstrainedField(basis, constraints, base, solver, tolerance).certificate.exact
-            self.recommendation = recommend_for(constraints, trial)
+            made = partial(ConstrainedField, constraints=constraints, base=base, solver=solver, tolerance=tolerance)
+            self.recommendation = recommend_for(constraints, lambda tried: made(tried).certificate.exact)
             basis = self.recommendation.basis
         if not isinstance(basis, Basis):
             raise BasisError(
@@ -104,9 +104,14 @@ class ConstrainedField(nn.Module):
         if self._cache is None or self._cache[0] != key:
             saved = next((weights for known, weights in self._saved if known == key), None)
             with torch.no_grad():
-                held, plan = self._planned() if saved is None else (Parts.held(self), None)
-                made = plan.solve if plan is not None else partial(self._restored, saved, held)
-                self._cache = (key, plan, replace(self._solved(held, made), constant=True))
+                plan: Plan | None = None
+                if saved is None:
+                    held, plan = self._planned()
+                    found = self._solved(held, plan.solve)
+                else:
+                    held = Parts.held(self)
+                    found = self._solved(held, partial(self._restored, saved, held))
+                self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 
     def restore(self, weights: SavedWeights) -> None:

@@ -44,7 +44,7 @@ class Solution:
     constant: bool = False  # solved without gradients: those to parameters would lack their share
 
     def __getstate__(self) -> dict[str, object]:
-        """For pickle and deep copies: everything it needs to be evaluated, without graph, systems and factorisations."""
+        """For pickle and deep copies: all it needs to be evaluated, without graph, systems and factorisations."""
         kept = replace(self, expansion=self.expansion.settled(), spot_check=self._measured(), constant=True)
         holder = Holder(detach=True)
         return {entry.name: holder.held(getattr(kept, entry.name)) for entry in fields(kept)}

@@ -52,7 +52,7 @@ class Holder:
             (MethodType, self._method),
             (np.ndarray, self._array),
         ):
-            if isinstance(part, kind):  # type: ignore[arg-type]
+            if isinstance(part, kind):
                 return make
         return None
 
@@ -119,10 +119,9 @@ class Holder:
 
     def _container(self, container: Any) -> object:
         if isinstance(container, dict):
-            items = {key: self.held(value) for key, value in container.items()}
+            entries = {key: self.held(value) for key, value in container.items()}
             same = type(container) is dict or not hasattr(container, "copy")
-            made = items if same else _refilled(container, items)
-            return self._keep(container, made)
+            return self._keep(container, entries if same else _refilled(container, entries))
         items = [self.held(value) for value in container]
         if isinstance(container, tuple) and all(a is b for a, b in zip(items, container, strict=True)):
             return container

@@ -71,16 +71,15 @@ def _source(builder: Lookup, saved: object, values: Tensor):
 def _with_side(constraint: Constraint, side: RightHandSide) -> Constraint:
     """The constraint with what its values came from, if they did."""
     found = replace(constraint, right_hand_side=side)
-    renewed = found.renewed()
-    if renewed is not found:  # learnable: they are worked out at every solve
-        return renewed
+    if found.renewed() is not found:  # learnable: they are worked out at every solve
+        return found
     values = constraint.values
     again = side.at(constraint.points, values.shape[1], constraint.name)
     off, size = (again - values).abs().max(), values.abs().max().clamp_min(1.0)
     if not bool(off <= AGREEMENT.get(values.dtype, 1e-4) * size):
         raise FileError(
-            f"the values of constraint {constraint.name!r} in the file are not those of its right-hand side; were other "
-            "functions passed as coefficients?"
+            f"the values of constraint {constraint.name!r} in the file are not those of its right-hand side; were "
+            "other functions passed as coefficients?"
         )
     return found
 

@@ -76,7 +76,9 @@ def renew_part(saved: object, numbers: _Numbers | None = None) -> object:
 
 def _constraint(saved: dict, numbers: _Numbers) -> dict:
     frame = Space(**saved["space"]["arguments"]).frame
-    learnable, data, standing_in = set(saved["learnable"]), {}, {}
+    learnable: set[str] = set(saved["learnable"])
+    data: dict[str, object] = {}
+    standing_in: dict[str, object] = {}
     for name, value in saved["data"].items():
         if name in learnable:
             data[name] = {"part": "Number", "index": numbers.index(name, value)}

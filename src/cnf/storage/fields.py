@@ -11,16 +11,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cnf.bases.basis import Basis
-from cnf.constraints import Constraint
 from cnf.errors import CnfError, CnfWarning, FileError, StorageWarning, ViolationError
 from cnf.files import read_archive, write_archive
-from cnf.solvers import Method
 from cnf.storage.building import Builder, build_solver, check_constraints
 from cnf.storage.conditions import check_level, check_work
 from cnf.storage.describing import Describer, describe_solver
@@ -31,24 +28,6 @@ from cnf.systems.formulation import KnownAccount, SavedWeights
 KIND, VERSION = "cnf field", 2
 LONGEST = 400  # characters of a note in a file
 FROM_FILE = "weights read from a file; rank and condition are what it says"
-
-
-class Storable(Protocol):
-    """A field as far as files go."""
-
-    basis: Basis
-    base: nn.Module | None
-    constraints: tuple[Constraint, ...]
-    solver: Method
-    tolerance: float
-    on_violation: str
-    training: bool
-    dtype: torch.dtype
-
-    @property
-    def solution(self) -> Any: ...
-
-    def restore(self, weights: SavedWeights) -> None: ...
 
 
 Field = TypeVar("Field", bound=nn.Module)
@@ -150,7 +129,7 @@ def read_field(path: object, make: Callable[..., Field], given: Given) -> Field:
         ) from None
 
 
-def _built_field(content: dict, make: Callable[..., Field], given: Given) -> Field:
+def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
     what, state = content["field"], check_state(content["state"])
     networks = {**({"base": given.base} if given.base is not None else {}), **given.networks}
     builder = Builder(state, networks, given.coefficients, given.basis, what["numbers"])
