@@ -647,6 +647,7 @@ def test_sizes_are_refused_before_memory_is_asked_for(tmp_path):
     asked = {name: part("ConstraintLayer", space=space, network=network) for name, network in encoders.items()}
     asked["fourier"] = part("RandomFourier", space=space, size=huge, bandwidth=0.5, seed=0)
     asked["degree"] = part("Polynomial", space=space, degree=huge, center=0.0, scale=1.0)
+    asked["anchors"] = part("Kernel", space=space, anchors=torch.zeros(20000, 2), kernel=None, encoder=None)
     wide = part("Wendland", smoothness=2, radius=1.0, dimension=10**6)
     asked["wendland"] = part("Kernel", space=space, anchors=points(3), kernel=wide, encoder=None)
     field = cnf.ConstrainedField(cnf.bases.RandomFourier(SPACE, 40, 0.5), conditions())
@@ -674,7 +675,7 @@ def test_sizes_are_refused_before_memory_is_asked_for(tmp_path):
             packed.writestr(entry.filename, whole.read(entry))
     buffer.close()
     files = sorted(tmp_path.glob("*.pt"))
-    assert len(files) == 12 and all(f.stat().st_size < 2**20 for f in files)
+    assert len(files) == 13 and all(f.stat().st_size < 2**20 for f in files)
     script = """
 import resource, sys, cnf
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -34,7 +34,7 @@ def find_final(contract: type) -> dict[str, type]:
     waiting = [contract]
     while waiting:
         kind = waiting.pop()
-        derived = list(filter(is_ours, kind.__subclasses__()))
+        derived: list[type] = list(filter(is_ours, kind.__subclasses__()))
         waiting += derived
         if not derived and kind is not contract:
             found[kind.__name__] = kind
