@@ -158,9 +158,11 @@ class Run:
         asked = [callback(self.step, evaluation.model, self.history) for callback in self.callbacks]
         if any(answer is True for answer in asked):
             return "callback"
-        reached = self.target is not None and evaluation.loss <= self.target
-        if reached and (not self.history.best_exact or evaluation.exact):  # about to be kept: all conditions count
-            return "target"
+        if self.target is not None and evaluation.loss <= self.target:
+            with self.once():
+                counts = not self.history.best_exact or evaluation.exact  # about to be kept: all conditions count
+            if counts:
+                return "target"
         if self.patience.is_over(evaluation.loss):
             return "patience"
         recent = self.history.loss[-STALLED:]

@@ -11,27 +11,10 @@ import warnings
 
 import torch
 
-from cnf.certificate import Certificate
 from cnf.errors import CnfError, ViolationWarning
 from cnf.field import ConstrainedField
 from cnf.training.evaluation import WarnOnce
 from cnf.training.history import History
-
-
-def verify(field: ConstrainedField) -> Certificate:
-    """Every condition, measured on the field as it is; neither buffers nor torch's random state change."""
-    random_state = torch.get_rng_state()
-    buffers = [(buffer, buffer.detach().clone()) for buffer in field.buffers()]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ViolationWarning)  # the verdict says so, once
-            return field.certificate
-    finally:
-        torch.set_rng_state(random_state)
-        with torch.no_grad():
-            for buffer, value in buffers:
-                if not torch.equal(buffer, value):
-                    buffer.copy_(value)
 
 
 def pronounce(field: ConstrainedField, history: History, keep: str, once: WarnOnce) -> None:
@@ -40,8 +23,9 @@ def pronounce(field: ConstrainedField, history: History, keep: str, once: WarnOn
     `once` holds back what the solves of the run have warned of already.
     """
     try:
-        with once():
-            certificate = verify(field)
+        with once(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ViolationWarning)  # said below, once
+            certificate = field.certificate
     except (CnfError, torch.linalg.LinAlgError):
         if history.stopped != "interrupted":
             raise
