@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from cnf.bases import Recommendation, recommend
 from cnf.bases.basis import Basis
-from cnf.bases.holding import Holder
-from cnf.bases.suitability import PRECISIONS, check_parts, suited
+from cnf.bases.precision import without_autocast
+from cnf.bases.recommend import recommend_tried
+from cnf.bases.suitability import PRECISIONS, check_parts, refuse_transforms, suited
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint
+from cnf.constraints.learnable import adopt_learnable
 from cnf.description import described, described_solver
 from cnf.errors import BasisError, CnfError, CnfWarning, ConstraintError, nearest
 from cnf.files import write_archive
@@ -25,28 +26,14 @@ from cnf.solvers import Auto, Method
 from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.choosing import formulate
-from cnf.systems.fingerprint import fingerprint_of
+from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of
 from cnf.systems.formulation import Plan
+from cnf.systems.holding import Parts, hold_parts
 from cnf.systems.quadrature import resolve
 
 KIND, VERSION = "cnf field", 1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 SAMPLE = 32  # points of each constraint measured on the field at a step of training
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What a solution is made of, as it is at one moment: later changes of the field do not reach it."""
-
-    basis: Basis
-    base: nn.Module | None
-    constraints: tuple[Constraint, ...]
-    seconds: float = 0.0  # that planning took
-
-    @staticmethod
-    def held(field: ConstrainedField) -> Parts:
-        holder = Holder()
-        return Parts(*(holder.held(part) for part in (field.basis, field.base, field.constraints)))
 
 
 class ConstrainedField(nn.Module):
@@ -57,6 +44,8 @@ class ConstrainedField(nn.Module):
     float32); `on_violation` says whether missing it raises or warns. `basis="auto"` takes what `cnf.bases.recommend`
     says, with the longest lengths for which all conditions hold; `field.recommendation` gives the reason.
     """
+
+    _derived = ("_cache", "_formulation")  # attributes that follow from the others
 
     def __init__(
         self,
@@ -70,7 +59,7 @@ class ConstrainedField(nn.Module):
         super().__init__()
         self.recommendation = None
         if isinstance(basis, str) and basis == "auto":
-            self.recommendation = _recommended(constraints, base, solver, tolerance)
+            self.recommendation = recommend_tried(constraints, lambda b: _holds(b, constraints, base, solver, tolerance))
             basis = self.recommendation.basis
         if not isinstance(basis, Basis):
             raise BasisError(
@@ -93,7 +82,7 @@ class ConstrainedField(nn.Module):
         self.constraints = resolve(basis, self.constraints)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
-        self._adopt_coefficients()
+        adopt_learnable(self.constraints, self.coefficients, self.coefficient_networks)
         self._cache: tuple[object, Plan | None, Solution] | None = None
 
     # -- solving -------------------------------------------------------------------------------------------------
@@ -115,7 +104,7 @@ class ConstrainedField(nn.Module):
         """
         key = self._key()
         if self._cache is None or self._cache[0] != key:
-            with torch.no_grad():
+            with torch.inference_mode(False), torch.no_grad():  # inference tensors could never be differentiated later
                 held, plan = self._planned()
                 self._cache = (key, plan, replace(self._solved(held, plan), constant=True))
         return self._cache[2]
@@ -140,9 +129,9 @@ class ConstrainedField(nn.Module):
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
         if self._cache is not None and self._cache[0] == before and self._cache[1] is not None:
-            with torch.no_grad():
-                plan = self._cache[1]
-                self._cache = (self._key(), plan, replace(self._solved(Parts.held(self), plan), constant=True))
+            with torch.inference_mode(False), torch.no_grad():
+                held, plan = self._held(), self._cache[1]
+                self._cache = (self._key(), plan, replace(self._solved(held, plan), constant=True))
         return self.solution
 
     def transfer(self, constraints: Sequence[Constraint] | Constraint, **changes: object) -> ConstrainedField:
@@ -166,35 +155,46 @@ class ConstrainedField(nn.Module):
             )
         return self.constraints[0].name
 
+    def _held(self) -> Parts:
+        for part in self.base.modules() if self.base is not None else ():
+            if isinstance(part, ConstrainedField) and not part.training:
+                part.solution  # noqa: B018  # solved here: inside a derivative of the base it would be too late
+        return hold_parts(self.basis, self.base, self.constraints)
+
     def _planned(self) -> tuple[Parts, Plan]:
         check_parts(self.basis, self.base, self.dtype)
+        refuse_transforms()
         started = time.perf_counter()
-        held = Parts.held(self)
-        plan = self._formulation.plan(held.basis, held.constraints)
+        held = self._held()
+        with without_autocast(held.constraints[0].points.device):
+            plan = self._formulation.plan(held.basis, held.constraints)
         self._formulation = plan.formulation
         return replace(held, seconds=time.perf_counter() - started), plan
 
     def _solved(self, held: Parts, plan: Plan) -> Solution:
         started = time.perf_counter()
-        constraints = tuple(c.renewed() for c in held.constraints)
-        base, made_up = None, [c.values for c in constraints]
-        if held.base is not None:
-            base = BaseFunction(held.base, len(held.basis.space.channels), constraints[0].points[:1])
-            made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
-        expansion = plan.solve(made_up)
-        training = self.training and expansion.like.requires_grad and torch.is_grad_enabled()
-        solution = Solution(
-            held.basis.space,
-            held.basis,
-            expansion,
-            base,
-            constraints,
-            self.tolerance,
-            self.on_violation,
-            held.seconds + time.perf_counter() - started,
-            tuple(g.detach() for g in made_up),
-        )
-        found = certify(solution, self.tolerance, solution.seconds, made_up, SAMPLE if training else None)
+        with without_autocast(held.constraints[0].points.device):
+            constraints = tuple(c.renewed() for c in held.constraints)
+            base, made_up = None, [c.values for c in constraints]
+            if held.base is not None:
+                base = BaseFunction(held.base, len(held.basis.space.channels), constraints[0].points[:1])
+                made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
+            expansion = plan.solve(made_up)
+            training = self.training and expansion.like.requires_grad and torch.is_grad_enabled()
+            solution = Solution(
+                held.basis.space,
+                held.basis,
+                expansion,
+                base,
+                constraints,
+                self.tolerance,
+                self.on_violation,
+                held.seconds + time.perf_counter() - started,
+                tuple(g.detach() for g in made_up),
+                surroundings=held.surroundings,
+            )
+            found = certify(solution, self.tolerance, solution.seconds, made_up, SAMPLE if training else None)
+        held.return_statistics()
         judge(found, self.on_violation)
         return replace(solution, spot_check=found)
 
@@ -204,20 +204,9 @@ class ConstrainedField(nn.Module):
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 
-    def _adopt_coefficients(self) -> None:
-        """Learnable numbers and networks inside operators become part of the field, so that optimisers find them."""
-        for constraint in self.constraints:
-            side = constraint.right_hand_side
-            for name, value in (*constraint.operator.data, *side.data.items(), ("right_hand_side", side.source)):
-                if isinstance(value, nn.Parameter):
-                    self.coefficients[_free_name(self.coefficients, name, value)] = value
-                elif isinstance(value, nn.Module):
-                    self.coefficient_networks[_free_name(self.coefficient_networks, name, value)] = value
-
     def _key(self) -> object:
-        return fingerprint_of(
-            (self.basis, self.base, self.constraints, self.solver, self.tolerance, self.on_violation, self.training)
-        )
+        settings = (self.solver, self.tolerance, self.on_violation, self.training)
+        return fingerprint_of((self.basis, self.base, self.constraints, *settings, *GLOBAL_HOOKS))
 
     def _apply(self, fn, recurse: bool = True):
         """Constraints move along with the parameters, to another precision or device."""
@@ -252,26 +241,8 @@ class ConstrainedField(nn.Module):
         return "\n".join(repr(c) for c in self.constraints)
 
 
-def _recommended(
-    constraints: Sequence[Constraint] | Constraint,
-    base: nn.Module | None,
-    solver: Method | None,
-    tolerance: float | None,
-) -> Recommendation:
-    """The recommended basis with lengths halved until every condition holds; the first if none does."""
-    tried = []
-    for reach in (1.0, 0.5, 0.25, 0.125):
-        tried.append(recommend(constraints, reach))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CnfWarning)
-            if ConstrainedField(tried[-1].basis, constraints, base, solver, tolerance).certificate.exact:
-                return tried[-1]
-    return tried[0]
-
-
-def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object) -> str:
-    """`name`, or with a number behind it if another coefficient, or the table itself (`keys`), has it already."""
-    free, count = name, 2
-    while (free in table and table[free] is not value) or (free not in table and hasattr(table, free)):
-        free, count = f"{name}_{count}", count + 1
-    return free
+def _holds(basis: Basis, *given: object) -> bool:
+    """Whether all conditions hold with this basis."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        return ConstrainedField(basis, *given).certificate.exact  # type: ignore[arg-type]

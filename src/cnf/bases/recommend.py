@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +24,7 @@ MANY = 3000  # conditions beyond which a dense system takes minutes
 WIDE = 2  # functions per condition of a wide basis
 REACH = 8.0  # bandwidth over spacing for waves; wide systems bear such smooth functions
 NEAR = 2.0  # the same for one kernel per condition, whose system must stay invertible
+REACHES = (1.0, 0.5, 0.25, 0.125)  # tried one after the other
 SUPPORT = 8.0  # radius over spacing of compactly supported functions
 
 
@@ -61,6 +62,18 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
         if _serves(properties, count, repeated):
             return _built(kind, space, given, anchors, order, count, reach)
     raise AssertionError("Hermite serves everything")
+
+
+def recommend_tried(
+    constraints: Sequence[Constraint] | Constraint, holds: Callable[[Basis], bool]
+) -> Recommendation:
+    """The recommended basis with lengths halved until the conditions hold; the first if they never do."""
+    tried = []
+    for reach in REACHES:
+        tried.append(recommend(constraints, reach))
+        if holds(tried[-1].basis):
+            return tried[-1]
+    return tried[0]
 
 
 def _serves(properties: Properties, count: int, repeated: bool) -> bool:

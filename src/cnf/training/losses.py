@@ -75,7 +75,7 @@ class Condition(Loss):
         self.log = bool(log)
 
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
-        pairs = zip(solution.blocks, solution.certificate.factors, strict=True)
+        pairs = zip(solution.blocks, solution.factors, strict=True)
         worst = torch.stack([factor.condition_of(block.matrix) for block, factor in pairs]).max()
         return worst.log() if self.log else worst
 
