@@ -56,9 +56,11 @@ class Solution:
     def __call__(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
         points = self._points(x)
+        if not points.shape[0]:
+            return points.new_zeros(0, len(self.space.channels))
         with without_autocast(points.device):
             total = self.expansion.values(points)
-            return total if self.base is None or not points.shape[0] else total + self.base(points)
+            return total if self.base is None else total + self.base(points)
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -68,7 +68,7 @@ class BasisExpansion(Expansion):
         return {"weights": self.weights.detach()}
 
     def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
-        found = {}
+        found: dict[tuple[int, int], Tensor] = {}
         with torch.no_grad():
             for block, part in zip(self.blocks, self.parts, strict=True):
                 off = (block.matrix @ part - block.targets).abs()
@@ -90,8 +90,6 @@ class GlobalExpansion(BasisExpansion):
     """Every function looked at from every point."""
 
     def values(self, points: Tensor) -> Tensor:
-        if not points.shape[0]:
-            return self.weights.new_zeros(0, self.channels)
         if self.shared:
             parts = [self._shared_values(piece) for piece in self._pieces(points, 1)]
         else:
