@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis
 from cnf.bases.precision import without_autocast
 from cnf.bases.recommend import recommend_tried
-from cnf.bases.suitability import PRECISIONS, check_parts, refuse_transforms, suited
+from cnf.bases.suitability import PRECISIONS, check_parts, suited
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_learnable
@@ -26,8 +26,8 @@ from cnf.solvers import Auto, Method
 from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.choosing import formulate
-from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of
-from cnf.systems.formulation import Plan
+from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of, refuse_transforms
+from cnf.systems.formulation import Formulation, Plan
 from cnf.systems.holding import Parts, hold_parts
 from cnf.systems.quadrature import resolve
 
@@ -78,7 +78,8 @@ class ConstrainedField(nn.Module):
         self.dtype = self.constraints[0].points.dtype
         self.basis.to(self.dtype)
         self.tolerance = tolerance if tolerance is not None else TOLERANCE[self.dtype]
-        self._formulation = formulate(self.solver, basis, self.constraints)  # learns the structure of its systems
+        self._formulation: tuple[tuple[object, ...], Formulation] | None = None
+        self._formulated()
         self.constraints = resolve(basis, self.constraints)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
@@ -161,14 +162,22 @@ class ConstrainedField(nn.Module):
                 part.solution  # noqa: B018  # solved here: inside a derivative of the base it would be too late
         return hold_parts(self.basis, self.base, self.constraints)
 
+    def _formulated(self) -> tuple[tuple[object, ...], Formulation]:
+        """The formulation, and what it was made for: made anew if any of that is another object now."""
+        given = (self.solver, self.basis, *(part for c in self.constraints for part in (c.operator, c.points)))
+        if self._formulation is None or [*map(id, self._formulation[0])] != [*map(id, given)]:
+            self._formulation = (given, formulate(self.solver, self.basis, self.constraints))
+        return self._formulation
+
     def _planned(self) -> tuple[Parts, Plan]:
         check_parts(self.basis, self.base, self.dtype)
         refuse_transforms()
         started = time.perf_counter()
         held = self._held()
+        given, formulation = self._formulated()
         with without_autocast(held.constraints[0].points.device):
-            plan = self._formulation.plan(held.basis, held.constraints)
-        self._formulation = plan.formulation
+            plan = formulation.plan(held.basis, held.constraints)
+        self._formulation = (given, plan.formulation)  # it learns the structure of its systems
         return replace(held, seconds=time.perf_counter() - started), plan
 
     def _solved(self, held: Parts, plan: Plan) -> Solution:

@@ -14,7 +14,7 @@ from cnf.bases.determinism import UNSTEADY, refuse_unsteady
 from cnf.bases.layers import smoothness
 from cnf.bases.precision import without_autocast
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, CnfError, ConstraintError, SmoothnessWarning
+from cnf.errors import BasisError, ConstraintError, SmoothnessWarning
 from cnf.operators.forward import derivatives
 
 LINES, PLACES = 4, 32  # along which, and at which, a base is looked at for kinks
@@ -66,9 +66,11 @@ def is_piecewise_polynomial(network: nn.Module, points: Tensor, order: int) -> b
     Measured, whatever the activations are called: along a line, a polynomial has no such derivative, and those of any
     other smooth function do not vanish at places chosen at random. The lines run across the extent of the points.
     """
-    unsteady = any(layer.training and isinstance(layer, UNSTEADY) for layer in network.modules())
-    if hasattr(network, "derivatives") or unsteady or any(is_lazy(p) for p in network.parameters()):
-        return False  # a field; what is not to be evaluated yet
+    left = (torch.jit.ScriptModule, *UNSTEADY)  # without derivatives, or not to be evaluated just so
+    if any(isinstance(layer, left) for layer in network.modules()) or any(is_lazy(p) for p in network.parameters()):
+        return False
+    if hasattr(network, "derivatives"):  # a field
+        return False
     chance = torch.Generator().manual_seed(0)
     low, high = points.amin(dim=0), points.amax(dim=0)
     ends = torch.rand(2, LINES, points.shape[1], generator=chance).to(points) * (high - low + (high == low)) + low
@@ -86,16 +88,6 @@ def is_piecewise_polynomial(network: nn.Module, points: Tensor, order: int) -> b
         if bool(changes) and not bool(found[(k,)].any()):
             return True
     return False
-
-
-def refuse_transforms() -> None:
-    """The gradient of a solve is its own (one solve with the factor that is there): torch.func would not see it."""
-    if torch._C._are_functorch_transforms_active():
-        raise CnfError(
-            "a field cannot be solved inside a transform of torch.func (grad, jvp, vmap, jacrev, ...). Solve it outside "
-            "and transform the solution, or take gradients with torch.autograd.grad; a field that is part of a base "
-            "network is solved beforehand in eval mode: call field.solution once"
-        )
 
 
 def check_parts(basis: Basis, base: nn.Module | None, dtype: torch.dtype) -> None:

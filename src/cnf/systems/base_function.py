@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from cnf.bases.precision import Recast, coarsest_precision
-from cnf.errors import ConstraintError
+from cnf.errors import CnfError, ConstraintError
 from cnf.operators.expansion import Probe
 from cnf.systems.assembly import applied
 
@@ -30,13 +31,10 @@ class BaseFunction:
         if hasattr(base, "derivatives"):
             self.derivatives = base.derivatives
         elif _is_coarser(_precision(base), like.dtype):
-            with torch.no_grad():
-                try:
-                    recast = Recast(base, like.dtype)
-                    recast(like)
-                    self._base = recast
-                except (RuntimeError, TypeError):  # it converts what it is given, or is a script
-                    pass
+            with torch.no_grad(), suppress(RuntimeError, TypeError, CnfError):  # it converts by itself, or is a script
+                recast = Recast(base, like.dtype)
+                recast(like)
+                self._base = recast
 
     def __call__(self, x: Tensor) -> Tensor:
         return evaluate_base(self._base, x, self._channels)

@@ -12,6 +12,7 @@ import hashlib
 import sys
 import sysconfig
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,15 +23,23 @@ import sympy as sp
 import torch
 from torch import Tensor, nn
 
+from cnf.errors import CnfError
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, sp.Basic)
 INSTALLED = tuple({str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "platstdlib"))})
+CONTAINERS = (dict, OrderedDict, list, tuple)  # without attributes of their own
 GLOBAL_HOOKS = (nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks)
 COMPILED = "_compiled_call_impl"  # of a module: torch's own, made from the rest
 
 
 def fingerprint(tensors: Sequence[Tensor]) -> tuple:
     """One entry per tensor: shape, dtype, device and a digest of the bits."""
-    return tuple((tuple(t.shape), t.dtype, str(t.device), _digest(t.detach())) for t in tensors)
+    found = []
+    for t in tensors:
+        refuse_transforms([t])
+        with torch._C._DisableFuncTorch():  # a remembered solution may be asked for inside a derivative
+            found.append((tuple(t.shape), t.dtype, str(t.device), _digest(t.detach())))
+    return tuple(found)
 
 
 def fingerprint_of(part: object) -> object:
@@ -84,11 +93,14 @@ def _is_own_module(value: object) -> bool:
 
 def slots_of(part: object) -> Iterator[tuple[str, object]]:
     """Name and value of the attributes that an object keeps outside its dictionary."""
-    for kind in type(part).__mro__:
-        for name, entry in vars(kind).items() if "__slots__" in vars(kind) else ():
+    for kind in type(part).__mro__[:-1]:
+        names = kind.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            hidden = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+            entry = kind.__dict__.get(hidden)
             if isinstance(entry, MemberDescriptorType):
                 try:
-                    yield name, entry.__get__(part)
+                    yield hidden, entry.__get__(part)
                 except AttributeError:  # never set
                     continue
 
@@ -119,6 +131,8 @@ class _Reader:
     def read(self, part: object) -> object:
         if isinstance(part, PLAIN):
             return (type(part), repr(part) if isinstance(part, float | complex) else part)
+        if type(part) in CONTAINERS and not part:  # a module has a dozen
+            return type(part)
         if id(part) in self._seen:
             return ("seen", self._seen[id(part)])
         self._seen[id(part)] = len(self._seen)
@@ -185,6 +199,8 @@ class _Reader:
         return (self.read(type(part)), forward, attributes)
 
     def _attributes(self, part: object) -> tuple:
+        if type(part) in CONTAINERS:
+            return ()
         kept, left = getattr(part, "__dict__", None) or {}, (COMPILED, *derived_names(part))
         own = [(name, self.read(value)) for name, value in kept.items() if name not in left]
         return (*own, *((name, self.read(value)) for name, value in slots_of(part)))
@@ -197,7 +213,7 @@ class _Reader:
             return _Same(part)
         if isinstance(rebuilt, str):
             return _Same(part)
-        make, given, state, *entries = rebuilt
+        make, given, state, *entries = (*rebuilt, None)
         return (_Same(make), self.read(given), self.read(state), *(self.read(list(e)) for e in entries if e is not None))
 
 
@@ -216,6 +232,16 @@ def _digest(tensor: Tensor) -> bytes:
         tensor = tensor.to_dense()
     flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).cpu()
     return _hash(flat.view(torch.uint8).numpy())
+
+
+def refuse_transforms(tensors: Sequence[Tensor] = ()) -> None:
+    """The gradient of a solve is its own (one solve with the factor that is there): torch.func would not see it."""
+    if torch._C._are_functorch_transforms_active() and all(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+        raise CnfError(
+            "a field cannot be solved inside a transform of torch.func (grad, jvp, vmap, jacrev, ...). Solve it outside "
+            "and transform the solution, or take gradients with torch.autograd.grad; a field that is part of a base "
+            "network must be in eval mode"
+        )
 
 
 def _hash(content: np.ndarray | bytes) -> bytes:

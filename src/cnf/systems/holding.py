@@ -27,6 +27,7 @@ from cnf.errors import CnfError
 from cnf.operators.operator import Operator
 from cnf.systems.fingerprint import (
     COMPILED,
+    CONTAINERS,
     PLAIN,
     derived_names,
     fingerprint_of,
@@ -158,6 +159,8 @@ class Holder:
         """The copy of anything that a module keeps; numbers, names and the library's own values stay as they are."""
         if isinstance(part, AS_IT_IS):
             return part
+        if type(part) in CONTAINERS and not part:
+            return type(part)()
         if id(part) in self._known:
             return self._known[id(part)][1]  # type: ignore[return-value]
         for kind, make in (
@@ -236,10 +239,9 @@ class Holder:
                 self._watch_class(value)
 
     def _scripted(self, module: torch.jit.ScriptModule) -> nn.Module:
-        """Attributes of compiled modules live outside Python: a copy cannot stay in the graph of the original."""
-        if torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
-            return Guarded(module)
-        return copy.deepcopy(module)
+        """Attributes of scripts live outside Python: a copy cannot stay in the graph of the original."""
+        learnt = torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
+        return Guarded(module, fingerprint_of(module)) if learnt else Guarded(copy.deepcopy(module))
 
     def _object(self, part: object) -> object:
         """Objects of Python classes attribute by attribute, others as they say they are rebuilt, if they do."""
@@ -392,14 +394,22 @@ def _is_table(value: object) -> bool:
 
 
 class Guarded(nn.Module):
-    """A module that cannot be copied with its graph: it refuses to be evaluated once it was changed."""
+    """A script, which cannot be copied with its graph: the original (`known`) refuses once it was changed.
 
-    def __init__(self, module: torch.jit.ScriptModule):
+    It refuses to be differentiated as well: from its second run on, the tangents of forward mode get lost in a script
+    (torch 2.13), and every derivative is zero without a word.
+    """
+
+    def __init__(self, module: torch.jit.ScriptModule, known: object = None):
         super().__init__()
-        self.module = module
-        self._known = fingerprint_of(module)
+        self.module, self._known = module, known
 
     def forward(self, x: Tensor) -> Tensor:
-        if fingerprint_of(self.module) != self._known:
+        if torch._C._are_functorch_transforms_active():
+            raise CnfError(
+                "a network made by torch.jit has no derivatives that can be relied on; for conditions on derivatives "
+                "give the field the network itself, before torch.jit.script or torch.jit.trace"
+            )
+        if self._known is not None and fingerprint_of(self.module) != self._known:
             raise CnfError(OUT_OF_DATE.format("the scripted network in it"))
         return self.module(x)
