@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis
 from cnf.bases.precision import without_autocast
 from cnf.bases.recommend import recommend_tried
-from cnf.bases.suitability import PRECISIONS, check_parts, suited
+from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suited
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_learnable
 from cnf.description import described, described_solver
-from cnf.errors import BasisError, CnfError, CnfWarning, ConstraintError, nearest
+from cnf.errors import CnfError, CnfWarning, ConstraintError, nearest
 from cnf.files import write_archive
 from cnf.operators.jets import MultiIndex
 from cnf.solution import Solution
@@ -59,19 +59,11 @@ class ConstrainedField(nn.Module):
         super().__init__()
         self.recommendation = None
         if isinstance(basis, str) and basis == "auto":
-            self.recommendation = recommend_tried(constraints, lambda b: _holds(b, constraints, base, solver, tolerance))
-            basis = self.recommendation.basis
-        if not isinstance(basis, Basis):
-            raise BasisError(
-                "the first argument is a basis from cnf.bases (or your own subclass of Basis), or 'auto'; got a "
-                f"{type(basis).__name__}"
+            self.recommendation = recommend_tried(
+                constraints, lambda b: _holds(b, constraints, base, solver, tolerance)
             )
-        if on_violation not in ("raise", "warn"):
-            raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
-        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0):
-            raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
-        if base is not None and not isinstance(base, nn.Module):
-            raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
+            basis = self.recommendation.basis
+        basis = check_arguments(basis, base, tolerance, on_violation)
         self.solver = Auto() if solver is None else solver
         self.basis, self.base, self.on_violation = basis, base, on_violation
         self.constraints = suited(basis, base, constraints)

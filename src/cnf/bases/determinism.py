@@ -12,7 +12,6 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from cnf.errors import BasisError
 
-
 UNSTEADY = (_BatchNorm, _DropoutNd)
 
 

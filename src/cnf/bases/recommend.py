@@ -64,9 +64,7 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
     raise AssertionError("Hermite serves everything")
 
 
-def recommend_tried(
-    constraints: Sequence[Constraint] | Constraint, holds: Callable[[Basis], bool]
-) -> Recommendation:
+def recommend_tried(constraints: Sequence[Constraint] | Constraint, holds: Callable[[Basis], bool]) -> Recommendation:
     """The recommended basis with lengths halved until the conditions hold; the first if they never do."""
     tried = []
     for reach in REACHES:

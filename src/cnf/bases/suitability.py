@@ -14,12 +14,28 @@ from cnf.bases.determinism import UNSTEADY, refuse_unsteady
 from cnf.bases.layers import smoothness
 from cnf.bases.precision import without_autocast
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, ConstraintError, SmoothnessWarning
+from cnf.errors import BasisError, CnfError, ConstraintError, SmoothnessWarning
 from cnf.operators.forward import derivatives
 
 LINES, PLACES = 4, 32  # along which, and at which, a base is looked at for kinks
 CHANGE = 1e-2  # of a derivative along a line, relative to the largest: no rounding, in any precision
 PRECISIONS = (torch.float64, torch.float32)  # in which conditions can be met and measured
+
+
+def check_arguments(basis: object, base: object, tolerance: object, on_violation: object) -> Basis:
+    """Refuse arguments of a field that are none; returns the basis."""
+    if not isinstance(basis, Basis):
+        raise BasisError(
+            "the first argument is a basis from cnf.bases (or your own subclass of Basis), or 'auto'; got a "
+            f"{type(basis).__name__}"
+        )
+    if on_violation not in ("raise", "warn"):
+        raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
+    if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0):
+        raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
+    if base is not None and not isinstance(base, nn.Module):
+        raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
+    return basis
 
 
 def suited(basis: Basis, base: nn.Module | None, given: Sequence[Constraint] | Constraint) -> tuple[Constraint, ...]:
@@ -101,6 +117,8 @@ def check_parts(basis: Basis, base: nn.Module | None, dtype: torch.dtype) -> Non
     refuse_unsteady(basis, "the basis")
     for part, name in ((basis, "basis"), (base, "base network")):
         if part is not None and any(is_lazy(p) for p in part.parameters()):
-            raise BasisError(f"the {name} has lazy layers that do not know their shape yet; call it once on points first")
+            raise BasisError(
+                f"the {name} has lazy layers that do not know their shape yet; call it once on points first"
+            )
     if base is not None:
         refuse_unsteady(base, "the base network")

@@ -1,9 +1,9 @@
 """Fingerprint: tells whether anything that a field depends on changed, however it was changed.
 
-Version counters miss writes through `.data`, and a module depends on more than its tensors: on its class, its hooks, the
-numbers, lists and arrays it keeps, the functions it was given, what those enclose and the globals they name. All of that
-is looked at; of code that is installed (torch, NumPy, this library) only what it encloses. What cannot be looked into is
-compared by identity.
+Version counters miss writes through `.data`, and a module depends on more than its tensors: on its class, its hooks,
+the numbers, lists and arrays it keeps, the functions it was given, what those enclose and the globals they name. All of
+that is looked at; of code that is installed (torch, NumPy, this library) only what it encloses. What cannot be looked
+into is compared by identity.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def is_installed(code: CodeType | type) -> bool:
         path = getattr(home, "__file__", None) or ""
         if not path:
             return code.__module__ in sys.builtin_module_names or code.__module__ in sys.stdlib_module_names
-    return path.startswith(INSTALLED) or "site-packages" in path or "dist-packages" in path
+    return _is_installed_at(path)
 
 
 def named_globals(function: FunctionType) -> Iterator[tuple[dict, str]]:
@@ -87,8 +87,12 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_own_module(value: object) -> bool:
-    path = getattr(value, "__file__", None) or "" if isinstance(value, ModuleType) else None
-    return bool(path) and not (path.startswith(INSTALLED) or "site-packages" in path or "dist-packages" in path)
+    path = (getattr(value, "__file__", None) or "") if isinstance(value, ModuleType) else ""
+    return bool(path) and not _is_installed_at(path)
+
+
+def _is_installed_at(path: str) -> bool:
+    return path.startswith(INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
 def slots_of(part: object) -> Iterator[tuple[str, object]]:
@@ -96,7 +100,9 @@ def slots_of(part: object) -> Iterator[tuple[str, object]]:
     for kind in type(part).__mro__[:-1]:
         names = kind.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
-            hidden = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+            hidden = (
+                f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+            )
             entry = kind.__dict__.get(hidden)
             if isinstance(entry, MemberDescriptorType):
                 try:
@@ -214,7 +220,8 @@ class _Reader:
         if isinstance(rebuilt, str):
             return _Same(part)
         make, given, state, *entries = (*rebuilt, None)
-        return (_Same(make), self.read(given), self.read(state), *(self.read(list(e)) for e in entries if e is not None))
+        listed = [[*entry] for entry in entries if entry is not None]  # type: ignore[misc]
+        return (_Same(make), self.read(given), self.read(state), self.read(listed))
 
 
 def written_in(kind: type) -> Iterator[tuple[str, object]]:
@@ -236,11 +243,12 @@ def _digest(tensor: Tensor) -> bytes:
 
 def refuse_transforms(tensors: Sequence[Tensor] = ()) -> None:
     """The gradient of a solve is its own (one solve with the factor that is there): torch.func would not see it."""
-    if torch._C._are_functorch_transforms_active() and all(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if torch._C._are_functorch_transforms_active() and all(map(wrapped, tensors)):
         raise CnfError(
-            "a field cannot be solved inside a transform of torch.func (grad, jvp, vmap, jacrev, ...). Solve it outside "
-            "and transform the solution, or take gradients with torch.autograd.grad; a field that is part of a base "
-            "network must be in eval mode"
+            "a field cannot be solved inside a transform of torch.func (grad, jvp, vmap, jacrev, ...). Solve it "
+            "outside and transform the solution, or take gradients with torch.autograd.grad; a field that is part of "
+            "a base network must be in eval mode"
         )
 
 

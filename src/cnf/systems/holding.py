@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from cnf.bases.basis import Basis
 from cnf.constraints import Constraint
-from cnf.errors import CnfError
 from cnf.operators.operator import Operator
 from cnf.systems.fingerprint import (
     COMPILED,
@@ -34,16 +33,14 @@ from cnf.systems.fingerprint import (
     is_installed,
     named_globals,
     slots_of,
-    tensors_in,
     written_in,
 )
+from cnf.systems.surroundings import Guarded, Surroundings
 
 Part = TypeVar("Part")
 
 AS_IT_IS = (*PLAIN, type, ModuleType)
-SIMPLE = (*PLAIN, Tensor, np.ndarray)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-OUT_OF_DATE = "this solution is out of date: {} changed after the solve. Solve again: field.solve()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +63,8 @@ class Parts:
 def hold_parts(basis: Basis, base: nn.Module | None, constraints: tuple[Constraint, ...]) -> Parts:
     """Copies of the parts of one field."""
     holder = Holder()
-    held = [holder.held(part) for part in (basis, base, constraints)]
-    return Parts(*held, holder.surroundings, tuple(holder.statistics))  # type: ignore[arg-type]
+    held = (holder.held(basis), holder.held(base), holder.held(constraints))
+    return Parts(*held, holder.surroundings, tuple(holder.statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,66 +81,6 @@ class Statistic:
         if now is None or now.is_inference() or (now is self.value and now._version == 0):
             return
         self.module._buffers[self.name] = now.detach().clone()
-
-
-class Surroundings:
-    """What copies share with others: tensors by their content, names by what they stand for."""
-
-    def __init__(self) -> None:
-        self._tensors: dict[int, tuple[object, object]] = {}
-        self._names: dict[tuple[int, str], tuple[Mapping, str, object]] = {}
-        self._versions: list[tuple[Tensor, int]] = []
-
-    def watch(self, part: object) -> None:
-        """Every tensor and array in reach of `part` now, not what it may record later; of a library's object its own."""
-        foreign = is_installed(type(part)) and not isinstance(part, dict | list | set | tuple | nn.Module)
-        near = [v for v in getattr(part, "__dict__", {}).values() if isinstance(v, Tensor | np.ndarray)]
-        for tensor in near if foreign else tensors_in(part):
-            self._tensors.setdefault(id(tensor), (tensor, fingerprint_of(tensor)))
-
-    def watch_name(self, space: Mapping, name: str) -> bool:
-        """A global, or an entry of a class, by what it stands for; True if that is new."""
-        value = space[name]
-        if (id(space), name) in self._names or (isinstance(value, type) and is_installed(value)):
-            return False
-        self._names[id(space), name] = (space, name, _meaning(value))
-        if not isinstance(value, (*SIMPLE, FunctionType, type)):
-            self.watch(value)
-        return True
-
-    def watch_versions(self, tensors: Iterable[Tensor]) -> None:
-        """Tensors that nobody should change: in-place operations are noticed, at no cost."""
-        self._versions += [(t, t._version) for t in tensors if not t.is_inference()]
-
-    def __deepcopy__(self, memo: dict) -> Surroundings:
-        """Functions and classes are not copied by that, so what they find outside stays the same; constraints are."""
-        made = Surroundings()
-        made._tensors, made._names = dict(self._tensors), dict(self._names)
-        if all(t._version == version for t, version in self._versions):
-            made.watch_versions(copy.deepcopy(t.detach(), memo) for t, _ in self._versions)
-        else:
-            made._versions = list(self._versions)
-        return made
-
-    def __reduce__(self) -> tuple:
-        """Elsewhere there is nothing to watch."""
-        return Surroundings, ()
-
-    def check(self) -> None:
-        """Refuse if anything changed."""
-        for space, name, meaning in self._names.values():
-            if _meaning(space.get(name)) != meaning:
-                raise CnfError(OUT_OF_DATE.format(f"{name!r}, which a network or function in it uses,"))
-        if any(fingerprint_of(tensor) != known for tensor, known in self._tensors.values()):
-            raise CnfError(OUT_OF_DATE.format("a tensor that a hook, a function or a global of it uses"))
-        if any(tensor._version != version for tensor, version in self._versions):
-            raise CnfError(OUT_OF_DATE.format("the points, values or coefficients of a constraint"))
-
-
-def _meaning(value: object) -> object:
-    if isinstance(value, SIMPLE):
-        return fingerprint_of(value)
-    return getattr(value, "__code__", None) or id(value)
 
 
 class Holder:
@@ -163,6 +100,9 @@ class Holder:
             return type(part)()
         if id(part) in self._known:
             return self._known[id(part)][1]  # type: ignore[return-value]
+        return self._maker(part)(part)
+
+    def _maker(self, part: object) -> Callable[[Any], Any]:
         for kind, make in (
             (Tensor, self._tensor),
             (nn.Module, self._module),
@@ -172,9 +112,9 @@ class Holder:
             (Operator, self._operator),
             (FunctionType | MethodType | partial, self._callable),
         ):
-            if isinstance(part, kind):  # type: ignore[arg-type]
-                return make(part)  # type: ignore[operator,no-any-return]
-        return self._object(part)  # type: ignore[return-value]
+            if isinstance(part, kind):
+                return make
+        return self._object
 
     def _keep(self, part: object, made: Any) -> Any:
         self._known[id(part)] = (part, made)
@@ -391,25 +331,3 @@ def _is_filled(cell: CellType) -> bool:
 
 def _is_table(value: object) -> bool:
     return isinstance(value, Tensor) and not value.requires_grad
-
-
-class Guarded(nn.Module):
-    """A script, which cannot be copied with its graph: the original (`known`) refuses once it was changed.
-
-    It refuses to be differentiated as well: from its second run on, the tangents of forward mode get lost in a script
-    (torch 2.13), and every derivative is zero without a word.
-    """
-
-    def __init__(self, module: torch.jit.ScriptModule, known: object = None):
-        super().__init__()
-        self.module, self._known = module, known
-
-    def forward(self, x: Tensor) -> Tensor:
-        if torch._C._are_functorch_transforms_active():
-            raise CnfError(
-                "a network made by torch.jit has no derivatives that can be relied on; for conditions on derivatives "
-                "give the field the network itself, before torch.jit.script or torch.jit.trace"
-            )
-        if self._known is not None and fingerprint_of(self.module) != self._known:
-            raise CnfError(OUT_OF_DATE.format("the scripted network in it"))
-        return self.module(x)
