@@ -37,6 +37,11 @@ class Measured(Protocol):
     @property
     def constraints(self) -> tuple[Constraint, ...]: ...
 
+    @property
+    def reason(self) -> str:
+        """What is known, apart from the systems, that explains a missed condition."""
+        ...
+
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         """L f, (P, R), by the way that queries take."""
         ...
@@ -83,6 +88,7 @@ def certify(
     basis = solution.basis
     account = expansion.account
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
@@ -98,7 +104,7 @@ def certify(
         shared=account.shared,
         unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
-        hint=account.reason_for(violated, max((r.relative for r in residuals.values()), default=0.0) / tolerance),
+        hint=(account.reason_for(violated, times) or solution.reason) if violated else "",
         findings=Inquiry(account, expansion.blocks, tuple(constraints)),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cnf.certificate import Certificate
 from cnf.errors import CnfWarning, TrainingError
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
@@ -30,6 +31,16 @@ class Evaluation:
     @property
     def loss(self) -> float:
         return float(self.value)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was measured while solving: a sample of the conditions. The whole of it costs a share of every step."""
+        return self.solution.spot_check or self.solution.certificate
+
+    @property
+    def holds(self) -> bool:
+        """True if every condition that was measured meets the tolerance."""
+        return not self.certificate.violated and not self.certificate.unmeasured
 
 
 def name_terms(loss: object) -> dict[str, LossFunction]:

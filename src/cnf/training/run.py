@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cnf.errors import CnfError, FileError, TrainingError, TrainingWarning, ViolationWarning
+from cnf.errors import CnfError, CnfWarning, FileError, TrainingError, TrainingWarning, ViolationWarning
 from cnf.field import ConstrainedField
 from cnf.training.checkpoint import (
     Checkpoint,
@@ -142,12 +142,12 @@ class Run:
             return evaluate(self.model, self.terms, generator, self.trained if gradient else None, self.clip)
 
     def _record(self, evaluation: Evaluation) -> None:
-        certificate = evaluation.solution.certificate
+        certificate = evaluation.certificate
         due = self.condition_every and self.step % self.condition_every == 0
         condition = certificate.condition if due else math.nan
         seconds = self.elapsed + time.perf_counter() - self.started
         if self.history.record(
-            evaluation.loss, evaluation.terms, certificate.worst, condition, seconds, certificate.exact
+            evaluation.loss, evaluation.terms, certificate.worst, condition, seconds, evaluation.holds
         ):
             self.best = self.here
         self.show.advance(self.step, evaluation.loss, certificate.worst, condition)
@@ -156,7 +156,7 @@ class Run:
         asked = [callback(self.step, evaluation.solution, self.history) for callback in self.callbacks]
         if any(answer is True for answer in asked):
             return "callback"
-        counts = evaluation.solution.certificate.exact or not self.history.best_exact
+        counts = evaluation.holds or not self.history.best_exact
         if self.target is not None and evaluation.loss <= self.target and counts:
             return "target"
         if self.patience.is_over(evaluation.loss):
@@ -181,8 +181,7 @@ class Run:
                 trial = self._evaluate(gradient=True)
             except (CnfError, torch.linalg.LinAlgError):
                 return self._rejected(evaluation)
-            left = evaluation.solution.certificate.exact and not trial.solution.certificate.exact
-            return self._rejected(evaluation) if left else trial.value
+            return self._rejected(evaluation) if evaluation.holds and not trial.holds else trial.value
 
         self.updating = True
         self.optimizer.step(closure)  # type: ignore[arg-type]
@@ -236,9 +235,11 @@ class Run:
             restore_snapshot(snapshot, self.model, self.trained)
 
     def _judge(self) -> None:
-        """One warning at the end if the field that is kept misses its tolerance."""
-        residual = self.history.best_residual if self.keep == "best" else self.history.last_residual
+        """Every condition of the field that is kept is measured; one warning if it misses its tolerance."""
         history, tolerance = self.history, self.model.tolerance
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            residual = self.model.certificate.worst if len(history) else math.nan
         lowest = min(history.loss, default=math.inf)
         if self.keep == "best" and history.best_exact and history.best_loss > lowest:
             step = history.loss.index(lowest)
