@@ -78,7 +78,8 @@ def certify(
             off = _solver_residual(by_solver, i, shapes[i], asked)
             chosen = _chosen_points(off, sample)
             part = [probe if chosen is None else probe.at(chosen) for probe in probes]
-            found = measure_rows(solution, part, asked if chosen is None else asked[chosen])
+            alone = ALONE if sample is None else 0  # a spot check is for every step: it must cost next to nothing
+            found = measure_rows(solution, part, asked if chosen is None else asked[chosen], alone)
             measured += found.numel()
             off = found if chosen is None else off.index_copy(0, chosen, found)
             if constraint.name in integrals:
@@ -125,20 +126,20 @@ def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     return torch.unique(torch.cat([even, worst]))
 
 
-def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor) -> Tensor:
+def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE) -> Tensor:
     """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
-    more. So some are also evaluated on their own, and the rounding is the least that is ever reported.
+    more. So some, `alone`, are also evaluated on their own, and the rounding is the least that is ever reported.
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
     found, rounding = solution.measured(apart, shape)
     off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
-    for p in torch.linspace(0, shape[0] - 1, min(shape[0], ALONE)).round().long().tolist() if shape[0] > 1 else ():
+    for p in torch.linspace(0, shape[0] - 1, min(shape[0], alone)).round().long().tolist() if shape[0] > 1 else ():
         one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
-        alone = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
-        off[p] = off[p].maximum(alone.abs())
+        single = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
+        off[p] = off[p].maximum(single.abs())
     return off
 
 
