@@ -1,0 +1,221 @@
+"""Extended: the field in eighty digits, from its stored weights and parameters, by textbook formulas.
+
+Settles what nested differentiation in float64 cannot: whether a derivative is really missed, or only the reference
+rounded. Derivatives are divided differences in eighty digits. Bases without a formula here raise `Unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+from torch import Tensor, nn
+
+import cnf
+from benchmarks.attack.conditions import Index, Term
+from benchmarks.attack.networks import Amplified, Rescaled, Waving
+from cnf import bases, kernels
+from cnf.bases.layers import FourierMap, Sine
+
+DIGITS, STEP = 80, 12  # digits, and the step of differences as a negative power of ten
+Point = Sequence[Any]  # of mpf
+
+
+class Unknown(Exception):
+    """There is no formula for this part of the field."""
+
+
+class Extended:
+    """f_c(x) for points of mpf."""
+
+    def __init__(self, solution: cnf.Solution):
+        weights = getattr(solution.expansion, "weights", None)
+        if weights is None or getattr(solution.expansion, "evaluator", None) is None:
+            raise Unknown("patches")
+        if getattr(solution.expansion.evaluator, "precision", None) is not None:
+            raise Unknown("another precision")
+        self.weights = weights.detach().double().numpy()
+        self.basis, self.base = solution.basis, solution.base
+
+    def value(self, channel: int, x: Point) -> Any:
+        own = self.weights if self.weights.ndim == 1 else self.weights[:, channel]
+        total = mp.fsum(mp.mpf(float(w)) * v for w, v in zip(own, functions(self.basis, x, channel), strict=True) if w)
+        if self.base is None:
+            return total
+        inner = getattr(self.base, "_base", None)
+        if not isinstance(inner, nn.Module):
+            raise Unknown("base")
+        return total + network(inner, x)[channel]
+
+    def derivative(self, channel: int, index: Index, point: np.ndarray) -> Any:
+        with mp.workdps(DIGITS):
+            x = [mp.mpf(float(v)) for v in point]
+            if not sum(index):
+                return self.value(channel, x)
+            step = mp.mpf(10) ** -STEP * _reach(self.basis)
+            return central(lambda *y: self.value(channel, y), x, index, step)
+
+    def row(self, terms: Sequence[Term], weights: Sequence[float], places: Sequence[np.ndarray]) -> Any:
+        """The sum of terms at the places where they look, (D,) each."""
+        with mp.workdps(DIGITS):
+            found = [self.derivative(t.channel, t.index, place) for t, place in zip(terms, places, strict=True)]
+            return mp.fsum(mp.mpf(float(w)) * v for w, v in zip(weights, found, strict=True))
+
+
+def _reach(basis: nn.Module) -> Any:
+    """A length over which the functions vary."""
+    lengths = [m.length.min() for m in basis.modules() if isinstance(getattr(m, "length", None), Tensor)]
+    lengths += [m.bandwidth.min() for m in basis.modules() if isinstance(m, bases.RandomFourier)]
+    lengths += [m.log_bandwidth.exp().min() for m in basis.modules() if isinstance(m, bases.SkewedRBF)]
+    lengths += [m.scale.min() for m in basis.modules() if isinstance(m, bases.Polynomial)]
+    lengths += [m.length.min() for m in basis.modules() if isinstance(m, Rescaled)]
+    return mp.mpf(min((float(v) for v in lengths), default=1.0))
+
+
+def central(function: Callable[..., Any], x: Point, index: Index, step: Any) -> Any:
+    """d^index by central differences of the lowest order, axis by axis: the error is O(step^2)."""
+    for axis, order in enumerate(index):
+        if order:
+            rest = tuple(0 if k == axis else n for k, n in enumerate(index))
+            parts = []
+            for k in range(order + 1):
+                shifted = list(x)
+                shifted[axis] = x[axis] + (mp.mpf(order) / 2 - k) * step
+                parts.append((-1) ** k * mp.binomial(order, k) * central(function, shifted, rest, step))
+            return mp.fsum(parts) / step**order
+    return function(*x)
+
+
+# -- bases ----------------------------------------------------------------------------------------------------------
+
+
+def numbers(tensor: Tensor) -> list:
+    """Nested lists of mpf."""
+    listed = tensor.detach().double().tolist()
+
+    def converted(part):
+        return [converted(p) for p in part] if isinstance(part, list) else mp.mpf(part)
+
+    return converted(listed)
+
+
+def functions(basis: nn.Module, x: Point, channel: int) -> list:
+    """All functions at a point."""
+    kind = type(basis)
+    if kind is bases.Concat:
+        return [v for member in basis.bases for v in functions(member, x, channel)]
+    if kind is bases.Polynomial:
+        z = [(v - c) / s for v, c, s in zip(x, numbers(basis.center), numbers(basis.scale), strict=True)]
+        return [mp.fprod(v**n for v, n in zip(z, e, strict=True)) for e in basis.exponents]
+    if kind is bases.RandomFourier:
+        omega = numbers(basis.directions / basis.bandwidth)
+        scale = mp.sqrt(mp.mpf(2) / basis.size)
+        phases = numbers(basis.phases)
+        return [scale * mp.cos(mp.fdot(o, x) + b) for o, b in zip(omega, phases, strict=True)]
+    if kind is bases.SkewedRBF:
+        return _skewed(basis, x)
+    if kind is bases.Kernel:
+        return _kernel(basis, x)
+    if kind is bases.Hybrid:
+        window = [profile(basis.window, _square(x, a, basis.window)) for a in numbers(basis.anchors)]
+        return [a * b for a, b in zip(functions(basis.inner, x, channel), window, strict=True)]
+    if kind is bases.ConstraintLayer:
+        return network(basis.network, x)
+    if kind is bases.Independent:
+        found = [network(member, x) for member in basis.networks]
+        return [v[channel if len(v) > 1 else 0] for v in found]
+    raise Unknown(kind.__name__)
+
+
+def _skewed(basis: nn.Module, x: Point) -> list:
+    root = basis.snapshot().root
+    found = []
+    for anchor, lower in zip(numbers(basis.anchors), numbers(root), strict=True):
+        d = [v - a for v, a in zip(x, anchor, strict=True)]
+        z = [mp.fsum(lower[a][k] * d[a] for a in range(len(d))) for k in range(len(d))]
+        found.append(mp.exp(-mp.fsum(v * v for v in z) / 2))
+    return found
+
+
+def _kernel(basis: nn.Module, x: Point) -> list:
+    anchors = numbers(basis.anchors)
+    if basis.encoder is None:
+        if not basis.kernel.distance:
+            return [mp.fdot(x, a) for a in anchors]
+        return [profile(basis.kernel, _square(x, a, basis.kernel)) for a in anchors]
+    here = network(basis.encoder, x)
+    centres = [network(basis.encoder, a) for a in anchors]
+    if not basis.kernel.distance:
+        return [mp.fdot(here, c) for c in centres]
+    return [profile(basis.kernel, _square(here, c, basis.kernel)) for c in centres]
+
+
+def _square(x: Point, y: Point, kernel: nn.Module) -> Any:
+    lengths = numbers(kernel.length) if kernel.length.dim() else [mp.mpf(float(kernel.length))] * len(x)
+    return mp.fsum(((a - b) / length) ** 2 for a, b, length in zip(x, y, lengths, strict=True))
+
+
+def profile(kernel: nn.Module, s: Any) -> Any:
+    """k as a function of the squared, scaled distance."""
+    kind = type(kernel)
+    if kind is kernels.Gaussian:
+        return mp.exp(-s / 2)
+    if kind is kernels.TruncatedGaussian:
+        return mp.exp(-s / 2) if s < 9 else mp.mpf(0)
+    if kind is kernels.Wendland:
+        r = mp.sqrt(s)
+        return mp.polyval(wendland(kernel.k, kernel.dimension), r) if r < 1 else mp.mpf(0)
+    if kind is kernels.Matern:
+        z, p = mp.sqrt(2 * mp.mpf(kernel.nu) * s), int(kernel.nu - 0.5)
+        terms = [mp.fac(p + i) / (mp.fac(i) * mp.fac(p - i)) * (2 * z) ** (p - i) for i in range(p + 1)]
+        return mp.exp(-z) * mp.fac(p) / mp.fac(2 * p) * mp.fsum(terms)
+    raise Unknown(kind.__name__)
+
+
+@lru_cache(maxsize=16)
+def wendland(k: int, dimension: int) -> list:
+    """Coefficients, highest first, of int_r^1 t (t^2 - r^2)^(k-1) (1 - t)^l dt, brought to 1 at r = 0."""
+    r, t = sp.symbols("r t")
+    ell = dimension // 2 + k + 1
+    found = (1 - r) ** ell if k == 0 else sp.integrate(sp.expand(t * (t**2 - r**2) ** (k - 1) * (1 - t) ** ell), (t, r, 1))
+    poly = sp.Poly(sp.expand(found), r)
+    return [mp.mpf(c.p) / c.q for c in (v / poly.eval(0) for v in poly.all_coeffs())]
+
+
+def network(module: nn.Module, x: Point) -> list:
+    """The outputs of a network."""
+    inner = getattr(module, "network", None) if type(module).__name__ == "Recast" else None
+    if inner is not None:
+        return network(inner, x)
+    if isinstance(module, nn.Sequential):
+        for layer in module:
+            x = network(layer, x)
+        return list(x)
+    if isinstance(getattr(module, "layers", None), nn.Sequential):
+        return network(module.layers, x)
+    if type(module) is nn.Linear:
+        bias = numbers(module.bias) if module.bias is not None else [mp.mpf(0)] * module.out_features
+        return [mp.fdot(row, x) + b for row, b in zip(numbers(module.weight), bias, strict=True)]
+    if type(module) is Rescaled:
+        box = zip(x, numbers(module.lower), numbers(module.length), strict=True)
+        return [2 * (v - a) / b - 1 for v, a, b in box]
+    if type(module) is Amplified:
+        return [mp.mpf(module.amplitude) * v for v in x]
+    if type(module) is Waving:
+        z = [mp.fdot(row, x) for row in numbers(module.directions)]
+        return [mp.mpf(module.amplitude) * (mp.sin(2 * v) + mp.exp(-v / 2)) for v in z]
+    if type(module) is FourierMap:
+        z = [mp.fdot(row, x) for row in numbers(module.frequencies)]
+        return [*(x if module.include_input else ()), *map(mp.sin, z), *map(mp.cos, z)]
+    simple = {nn.Tanh: mp.tanh, nn.ReLU: lambda v: max(v, mp.mpf(0)), nn.Identity: lambda v: v}
+    if type(module) in simple:
+        return [simple[type(module)](v) for v in x]
+    if type(module) is nn.Softplus and module.beta == 1:
+        return [mp.log1p(mp.exp(v)) for v in x]
+    if type(module) is Sine:
+        return [mp.sin(mp.mpf(float(module.omega)) * v) for v in x]
+    raise Unknown(type(module).__name__)
