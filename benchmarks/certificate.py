@@ -100,11 +100,12 @@ def main() -> int:
     options = parser.parse_args()
     started = time.perf_counter()
     cases = [options.case] if options.case is not None else numbers(options.count, options.only)
-    found = list(outcomes(options.seed, cases, options.workers))
-    listed = LISTED if options.every or options.case is not None else FATAL
-    for outcome in found:
+    found = []
+    listed = LISTED if options.every else FATAL
+    for outcome in outcomes(options.seed, cases, options.workers):
+        found.append(outcome)
         if outcome.verdict in listed or options.case is not None:
-            print(line(outcome))
+            print(line(outcome), flush=True)
     print(table(found))
     print(f"{time.perf_counter() - started:.0f} s, seed {options.seed}")
     if options.out is not None:
