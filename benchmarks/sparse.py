@@ -27,10 +27,10 @@ from cnf.bases.basis import Basis
 from cnf.solvers import Cholesky, Krylov, Solver, SparseCholesky, SparseLU, pardiso
 from cnf.solvers.adjoint import solve
 from cnf.solvers.schwarz import cut_up
+from cnf.solvers.sparse_matrix import SparseMatrix
 from cnf.systems.layout import lay_out
 from cnf.systems.sparse import find_structure
 from cnf.systems.sparse_assembly import assemble_sparse
-from cnf.solvers.sparse_matrix import SparseMatrix
 
 RING, TUBE, OFFSET, NEIGHBOURS = 0.7, 0.3, 0.01, 60
 AREA = 4 * math.pi**2 * RING * TUBE

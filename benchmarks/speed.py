@@ -15,8 +15,8 @@ from torch import Tensor
 import cnf
 from benchmarks.reference import assemble_laplacian
 from benchmarks.timing import compare
-from cnf.systems.assembly import assemble_matrices
 from cnf.solvers.condition import condition_number
+from cnf.systems.assembly import assemble_matrices
 
 POINTS, BANDWIDTH = 1024, 2.0
 

@@ -51,8 +51,10 @@ class Solution:
     def __call__(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
         points = self._points(x)
+        if not points.shape[0]:
+            return points.new_zeros(0, len(self.space.channels))
         total = self.expansion.values(points)
-        return total if self.base is None or not points.shape[0] else total + self.base(points)
+        return total if self.base is None else total + self.base(points)
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -110,9 +112,13 @@ class Solution:
         total = self.expansion.applied(probes, shape)
         return total if self.base is None else total + applied(self.base, probes, shape)
 
-    def base_rounding(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor | float:
-        """What the precision of the base leaves open of L f, (P, R)."""
-        return 0.0 if self.base is None else self.base.rounding(probes, shape)
+    def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """L f as `applied` gives it, and the part of it that is rounding, both (P, R)."""
+        total, rounding = self.expansion.measured(probes, shape)
+        if self.base is None:
+            return total, rounding
+        own, own_rounding = self.base.measured(probes, shape)
+        return total + own, rounding + own_rounding
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Derivatives of every channel by their multi-indices, each (P, C)."""

@@ -49,7 +49,7 @@ def test_update_does_not_factor_again(result: Transfer, monkeypatch: pytest.Monk
         raise AssertionError("factored again")
 
     shift_field(result.field, 0.0)
-    monkeypatch.setattr(type(result.field), "_factored", refuse)
+    monkeypatch.setattr(type(result.field), "_planned", refuse)
     shift_field(result.field, 3.0)
 
 

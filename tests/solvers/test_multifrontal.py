@@ -12,8 +12,8 @@ from scipy import sparse
 import cnf
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import SparseCholesky, SparseLU
-from cnf.solvers.multifrontal import Multifrontal
 from cnf.solvers.elimination import OVERHEAD, Elimination, eliminate
+from cnf.solvers.multifrontal import Multifrontal
 from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
 
 EPS = np.finfo(np.float64).eps

@@ -80,7 +80,11 @@ class Holder:
     def _constraint(self, constraint: Constraint) -> object:
         operator, side = self._operator(constraint.operator), constraint.right_hand_side
         source, data = self._learnable(side.source), {k: self._learnable(v) for k, v in side.data.items()}
-        if operator is constraint.operator and source is side.source and all(data[k] is v for k, v in side.data.items()):
+        if (
+            operator is constraint.operator
+            and source is side.source
+            and all(data[k] is v for k, v in side.data.items())
+        ):
             return constraint
         side = replace(side, source=source, data=data)  # type: ignore[arg-type]
         return self._keep(constraint, replace(constraint, operator=operator, right_hand_side=side))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Suitability: whether a basis and a base can serve the conditions asked of them; checked once, when a field is made."""
+"""Suitability: whether a basis and a base can serve the conditions asked of them; checked when a field is made."""
 
 from __future__ import annotations
 

@@ -18,9 +18,11 @@ from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Inquiry
 from cnf.certificate.sizes import extents, row_sizes, typical_amplitude
 from cnf.constraints import Constraint
-from cnf.operators.expansion import Probe, Request
+from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
 from cnf.systems.quadrature import quadrature_errors
+
+ALONE = 4  # points of a constraint that are also evaluated on their own
 
 
 class Measured(Protocol):
@@ -39,8 +41,8 @@ class Measured(Protocol):
         """L f, (P, R), by the way that queries take."""
         ...
 
-    def base_rounding(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor | float:
-        """What the precision of the base leaves open of L f, (P, R)."""
+    def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """The same, and the part of it that is rounding."""
         ...
 
 
@@ -70,10 +72,8 @@ def certify(
             asked = constraint.values.detach().to(torch.float64)
             off = _solver_residual(by_solver, i, shapes[i], asked)
             chosen = _chosen_points(off, sample)
-            part = [take_apart(probe, chosen) for probe in probes]
-            here = asked if chosen is None else asked[chosen]
-            found = (solution.applied(part, tuple(here.shape)).to(torch.float64) - here).abs()  # type: ignore[arg-type]
-            found = found + solution.base_rounding(part, tuple(here.shape))  # type: ignore[arg-type]
+            part = [probe if chosen is None else probe.at(chosen) for probe in probes]
+            found = measure_rows(solution, part, asked if chosen is None else asked[chosen])
             measured += found.numel()
             off = found if chosen is None else off.index_copy(0, chosen, found)
             if constraint.name in integrals:
@@ -118,19 +118,21 @@ def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     return torch.unique(torch.cat([even, worst]))
 
 
-def take_apart(probe: Probe, chosen: Tensor | None) -> Probe:
-    """The probe at the chosen points only, its terms as requests of their own."""
-    points, nodes = probe.points, probe.nodes
-    if chosen is not None:
-        chosen = (chosen[:, None] * nodes + torch.arange(nodes, device=chosen.device)).reshape(-1)
-        points = points[chosen]
-    rows, requests = [], []
-    for r, request in zip(probe.rows, probe.requests, strict=True):
-        for index, weight in request.weights.items():
-            own = weight if weight.dim() == 0 or chosen is None else weight[chosen]
-            rows.append(r)
-            requests.append(Request(request.channel, {index: own}))
-    return Probe(points, nodes, tuple(rows), tuple(requests))
+def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor) -> Tensor:
+    """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
+
+    A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
+    more. So some are also evaluated on their own, and the rounding is the least that is ever reported.
+    """
+    shape = (asked.shape[0], asked.shape[1])
+    apart = [probe.term_by_term() for probe in probes]
+    found, rounding = solution.measured(apart, shape)
+    off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
+    for p in torch.linspace(0, shape[0] - 1, min(shape[0], ALONE)).round().long().tolist() if shape[0] > 1 else ():
+        one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
+        alone = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
+        off[p] = off[p].maximum(alone.abs())
+    return off
 
 
 def _worst(off: Tensor, scale: Tensor) -> Residual:

@@ -34,7 +34,7 @@ class Request:
     channel: int
     weights: dict[MultiIndex, Tensor]
 
-    def at(self, rows: slice) -> Request:
+    def at(self, rows: slice | Tensor) -> Request:
         return Request(self.channel, {a: w if w.dim() == 0 else w[rows] for a, w in self.weights.items()})
 
 
@@ -46,6 +46,20 @@ class Probe:
     nodes: int
     rows: tuple[int, ...]
     requests: tuple[Request, ...]
+
+    def at(self, chosen: Tensor) -> Probe:
+        """The same at the chosen ones of its P points."""
+        flat = (chosen[:, None] * self.nodes + torch.arange(self.nodes, device=chosen.device)).reshape(-1)
+        return Probe(self.points[flat], self.nodes, self.rows, tuple(r.at(flat) for r in self.requests))
+
+    def term_by_term(self) -> Probe:
+        """The same with every derivative asked for on its own."""
+        apart = [
+            (r, Request(request.channel, {index: weight}))
+            for r, request in zip(self.rows, self.requests, strict=True)
+            for index, weight in request.weights.items()
+        ]
+        return Probe(self.points, self.nodes, tuple(r for r, _ in apart), tuple(q for _, q in apart))
 
 
 def expand(operator: Operator, points: Tensor, level: int = 0) -> list[Probe]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
 from cnf.problems.problem import Problem
 from cnf.solution import Solution
-from cnf.certificate.certificate import Certificate
 from cnf.tuning.trial import RESOLVED, Trial, Tuning
 
 GRID = {1: 1001, 2: 101, 3: 41}  # points per coordinate, by dimension

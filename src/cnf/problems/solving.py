@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from cnf.certificate import judge
 from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
 from cnf.problems.answer import Answer, measure_errors
 from cnf.problems.check import check_problem
@@ -17,7 +18,6 @@ from cnf.problems.planning import PROBES, count_functions, fewer_conditions, mak
 from cnf.problems.problem import Problem
 from cnf.problems.uniqueness import lost_share
 from cnf.solution import Solution
-from cnf.certificate.measuring import judge
 from cnf.tuning import Plan, Settings, Trial, Tuning, tune
 from cnf.tuning.trial import Report, as_mapping
 

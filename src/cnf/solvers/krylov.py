@@ -19,10 +19,10 @@ from scipy.linalg import solve_triangular
 from torch import Tensor
 
 from cnf.errors import CnfError, NumericalWarning, SingularSystemError
+from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.schwarz import Schwarz, cut_up
 from cnf.solvers.solver import Factor, Solver
 from cnf.solvers.sparse_direct import equilibrate
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 

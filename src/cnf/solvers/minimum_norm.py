@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.solvers.condition import Triplet
+from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 

@@ -1,8 +1,8 @@
 """SparseLU and SparseCholesky: sparse square systems, factored once for forward, adjoint and new right-hand sides.
 
-The order of elimination belongs to the pattern and is kept with it (`cnf.solvers.sparse_matrix`); a step gathers the values,
-scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL PARDISO is
-used instead when its runtime is installed.
+The order of elimination belongs to the pattern and is kept with it (`cnf.solvers.sparse_matrix`); a step gathers the
+values, scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL
+PARDISO is used instead when its runtime is installed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import pardiso
+from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.multifrontal import Multifrontal
 from cnf.solvers.solver import Factor, Solver, power_of_two_scales
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill

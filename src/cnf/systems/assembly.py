@@ -17,8 +17,8 @@ from cnf.bases.basis import Basis, Evaluator
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request, combine, wanted
 from cnf.operators.forward import derivatives
-from cnf.systems.layout import BlockLayout, Copy
 from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.systems.layout import BlockLayout, Copy
 
 PIECE = 2**22  # matrix entries evaluated at once: 32 MB in float64
 KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward

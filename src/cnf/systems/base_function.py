@@ -1,4 +1,4 @@
-"""The base of a field: any network, evaluated in the precision of the field, with its own derivatives if it has them."""
+"""The base of a field: any network, in the precision of the field, with its own derivatives if it has them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class BaseFunction:
     """(P, D) -> (P, C).
 
     A network in a coarser precision than the field's is evaluated in the field's, so that its values do not depend on
-    how many points are asked at once. One that insists on its own (by conversions inside) keeps it, and `rounding`
-    says what that leaves open.
+    how many points are asked at once. One that insists on its own (by conversions inside) keeps it, and `measured`
+    counts what that leaves open.
     """
 
     def __init__(self, base: nn.Module, channels: int, like: Tensor):
         """`like` (1, D): one point, in the precision of the field."""
         self._base, self._channels = base, channels
-        self._resolution = 0.0
+        self._resolution = torch.finfo(like.dtype).eps
         if hasattr(base, "derivatives"):
             self.derivatives = base.derivatives
         own = _precision(base)
@@ -44,11 +44,10 @@ class BaseFunction:
     def __call__(self, x: Tensor) -> Tensor:
         return evaluate_base(self._base, x, self._channels)
 
-    def rounding(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor | float:
-        """How far L[base] (P, R) may be off because the base is coarser than the field."""
-        if not self._resolution:
-            return 0.0
-        return self._resolution * applied(self, probes, shape).abs().to(torch.float64)
+    def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """L[base], and how far it may be off by rounding, both (P, R)."""
+        found = applied(self, probes, shape)
+        return found, self._resolution * found.abs().to(torch.float64)
 
 
 def _precision(base: nn.Module) -> torch.dtype | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
 from cnf.systems.blending import SMOOTHNESS, blend_weights
 from cnf.systems.cover import Cover
-from cnf.systems.formulation import Account
+from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import derived, sum_segments, weigh
 from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, Station, solve_systems
 
@@ -61,6 +61,10 @@ class BlendedExpansion(QueriedExpansion):
         return {
             member_name(b, s): m.weights.detach() for b, block in enumerate(self.members) for s, m in enumerate(block)
         }
+
+    def with_last_bits_off(self) -> Expansion:
+        members = tuple(tuple(replace(m, weights=last_bits_off(m.weights)) for m in block) for block in self.members)
+        return replace(self, members=members)
 
     def queried(self, probe: Probe) -> Tensor:
         x, indices = probe.points, jets.closure(wanted(probe.requests))

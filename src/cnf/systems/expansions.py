@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint
-from cnf.operators.expansion import Probe
+from cnf.operators.expansion import Probe, Request
 from cnf.solvers.solver import Factor
-from cnf.systems.assembly import Block, in_pieces
-from cnf.systems.formulation import Account, Expansion
+from cnf.systems.assembly import Block
+from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import sum_over_neighbours
 
 ROWS = 2**22  # matrix entries evaluated at once when no gradient is kept
+KEEP = 2**23  # entries from which on they are evaluated again in the backward pass, not kept
 MANY = 256  # functions from which on a compactly supported basis is evaluated neighbour by neighbour
 
 
@@ -66,7 +68,7 @@ class BasisExpansion(Expansion):
         return {"weights": self.weights.detach()}
 
     def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
-        found = {}
+        found: dict[tuple[int, int], Tensor] = {}
         with torch.no_grad():
             for block, part in zip(self.blocks, self.parts, strict=True):
                 off = (block.matrix @ part - block.targets).abs()
@@ -74,6 +76,9 @@ class BasisExpansion(Expansion):
                     pieces = off[:, k].split([constraints[i].points.shape[0] for i, _ in copy.rows])
                     found |= dict(zip(copy.rows, pieces, strict=True))
         return found
+
+    def with_last_bits_off(self) -> Expansion:
+        return replace(self, weights=last_bits_off(self.weights))
 
     def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
         change = getattr(self.evaluator, "in_precision", None)
@@ -85,8 +90,6 @@ class GlobalExpansion(BasisExpansion):
     """Every function looked at from every point."""
 
     def values(self, points: Tensor) -> Tensor:
-        if not points.shape[0]:
-            return self.weights.new_zeros(0, self.channels)
         if self.shared:
             parts = [self._shared_values(piece) for piece in self._pieces(points, 1)]
         else:
@@ -106,12 +109,31 @@ class GlobalExpansion(BasisExpansion):
         count, rows = shape
         found: dict[int, Tensor] = {}
         for probe in probes:
-            matrices = in_pieces(self.evaluator, probe.points, probe.requests, probe.nodes, self.size)  # (P, K, N)
+            parts = sum_in_pieces(self._summed, probe, self.size)  # (P, K)
             for k, r in enumerate(probe.rows):
-                part = matrices[:, k] @ self._weights(probe.requests[k].channel)
-                found[r] = found[r] + part if r in found else part
+                found[r] = found[r] + parts[:, k] if r in found else parts[:, k]
         zero = self.weights.new_zeros(count)
         return torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
+
+    def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        both = self.weights.new_zeros(2, *shape, dtype=torch.float64)
+        for probe in probes:
+            parts = sum_in_pieces(self._summed_and_rounded, probe, self.size)  # (P, 2, K)
+            both = both.index_add(2, torch.tensor(probe.rows, device=both.device), parts.transpose(0, 1))
+        return both[0], torch.finfo(self.weights.dtype).eps * both[1].sqrt()
+
+    def _summed(self, points: Tensor, requests: Sequence[Request]) -> Tensor:
+        """(P, K)."""
+        matrices = self.evaluator.rows(points, requests)  # (P, K, N)
+        return torch.stack([matrices[:, k] @ self._weights(r.channel) for k, r in enumerate(requests)], dim=1)
+
+    def _summed_and_rounded(self, points: Tensor, requests: Sequence[Request]) -> Tensor:
+        """(P, 2, K): the sums, and the squares of their terms added up."""
+        matrices = self.evaluator.rows(points, requests)  # (P, K, N)
+        channels = [(matrices[:, k], self._weights(r.channel)) for k, r in enumerate(requests)]
+        sums = torch.stack([matrix @ weights for matrix, weights in channels], dim=1)
+        terms = ((matrix * weights).to(torch.float64) for matrix, weights in channels)
+        return torch.stack([sums.to(torch.float64), torch.stack([t.square().sum(1) for t in terms], dim=1)], dim=1)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
@@ -134,6 +156,20 @@ class LocalExpansion(BasisExpansion):
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
         return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
+
+
+def sum_in_pieces(piece: Callable[[Tensor, Sequence[Request]], Tensor], probe: Probe, size: int) -> Tensor:
+    """`piece` (P', ...) of stretches of the points, summed over the nodes: (P, ...); intermediates of bounded size."""
+    entries = len(probe.requests) * max(size, 1)
+    step, count = max(1, ROWS // entries), probe.points.shape[0]
+    again = torch.is_grad_enabled() and count * entries > KEEP  # recomputed in the backward pass, not kept
+    parts = []
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
+        given = (probe.points[rows], [r.at(rows) for r in probe.requests])
+        parts.append(checkpoint(piece, *given, use_reentrant=False) if again else piece(*given))
+    found = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 
 
 def expand_over(basis: Basis, evaluator: Evaluator, weights: Tensor, account: Account, **kept: Any) -> BasisExpansion:

@@ -23,6 +23,8 @@ from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block
 from cnf.systems.layout import BlockLayout
 
+SPREAD = 256  # points whose rounding is looked at, where that takes another evaluation
+
 
 class Account(ABC):
     """What is known of the systems behind an expansion, for its certificate; rank and condition when asked for."""
@@ -59,6 +61,23 @@ class Expansion(ABC):
     @abstractmethod
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         """L f of the operator that the probes stand for, (P, R) = `shape`."""
+
+    def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """L f as `applied` gives it, and the part of it that is rounding, both (P, R).
+
+        The sum is rounded by about eps |w Psi|_2: another order of its terms, another number of points in a query,
+        and it comes out different by that much. Here it shows in weights that are off by their last bit, looked at
+        for a spread of the points.
+        """
+        found = self.applied(probes, shape)
+        chosen = torch.linspace(0, shape[0] - 1, min(shape[0], SPREAD), device=found.device).round().long()
+        some = [probe.at(chosen) for probe in probes]
+        off = self.with_last_bits_off().applied(some, (chosen.shape[0], shape[1])) - found[chosen]
+        return found, torch.zeros_like(found).index_copy(0, chosen, off.abs())
+
+    @abstractmethod
+    def with_last_bits_off(self) -> Expansion:
+        """The same with every weight off by its last bit, up or down."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -108,6 +127,12 @@ class Formulation(ABC):
     @abstractmethod
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         """The expansion whose `state` was saved; nothing is solved."""
+
+
+def last_bits_off(weights: Tensor) -> Tensor:
+    """Every weight off by its last bit, up or down by a fixed draw."""
+    draw = torch.rand(weights.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return weights.detach() * (1 + torch.finfo(weights.dtype).eps * torch.where(draw < 0.5, -1.0, 1.0)).to(weights)
 
 
 def stack_targets(sides: Sequence[Tensor], block: BlockLayout) -> Tensor:

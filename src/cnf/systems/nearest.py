@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
@@ -16,7 +16,7 @@ from cnf.errors import BasisError
 from cnf.operators.expansion import Probe, Request
 from cnf.operators.jets import MultiIndex
 from cnf.solvers.patches import Patches
-from cnf.systems.formulation import Account
+from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import weigh
 from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, solve_systems
 
@@ -51,9 +51,12 @@ class NearestExpansion(QueriedExpansion):
     def state(self) -> dict[str, Tensor]:
         return {f"targets.{b}": t.detach() for b, t in enumerate(self.targets)}
 
+    def with_last_bits_off(self) -> Expansion:
+        return replace(self, targets=tuple(last_bits_off(t) for t in self.targets))
+
     def queried(self, probe: Probe) -> Tensor:
         asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
-        found = {}
+        found: dict[tuple[int, MultiIndex], Tensor] = {}
         for channel in sorted({c for c, _ in asked}):
             indices = [a for c, a in asked if c == channel]
             values = probe.points.new_zeros(probe.points.shape[0], len(indices))

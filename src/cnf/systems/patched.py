@@ -32,9 +32,13 @@ class Patched(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> PatchedPlan:
         evaluator = basis.snapshot()
         if not isinstance(evaluator, LocalEvaluator):
-            raise BasisError("Patches needs a basis whose functions sit at points: Kernel, SkewedRBF, Hybrid or Hermite")
+            raise BasisError(
+                "Patches needs a basis whose functions sit at points: Kernel, SkewedRBF, Hybrid or Hermite"
+            )
         if constraints[0].points.device.type != "cpu":
-            raise CnfError("Patches works on the CPU: its search for neighbours does. Use field.cpu(), or solver=Auto()")
+            raise CnfError(
+                "Patches works on the CPU: its search for neighbours does. Use field.cpu(), or solver=Auto()"
+            )
         reach_of(evaluator)
         cells = tuple(find_stations(evaluator, basis, constraints, self.layout))
         cover = None

@@ -18,8 +18,8 @@ from cnf.bases.basis import Basis
 from cnf.bases.local import Centres, LocalEvaluator, neighbours
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
-from cnf.systems.layout import BlockLayout, Copy
 from cnf.solvers.sparse_matrix import Family, Pattern, Scatter, SparseMatrix, make_scatter, repeat_pattern
+from cnf.systems.layout import BlockLayout, Copy
 
 PAIRS = 2**18  # pairs evaluated at once
 KEEP = 2**20  # pairs above which a piece is recomputed in the backward pass rather than kept

@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.bases.hermite import Hermite
+from cnf.certificate.sizes import natural_sizes
 from cnf.constraints import Constraint
 from cnf.errors import TrainingError, nearest
 from cnf.operators.coefficients import Datum
@@ -21,7 +22,6 @@ from cnf.solution import Solution
 from cnf.solvers.adjoint import solve, solve_transposed
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block
-from cnf.certificate.sizes import natural_sizes
 from cnf.training.losses import Loss
 from cnf.training.points import Places, fills_space, points_between
 
@@ -144,7 +144,7 @@ class LeaveOneOut(Loss):
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
         scales = natural_scales(solution.constraints)
         errors = []
-        for block, factor in zip(solution.blocks, solution.certificate.factors, strict=True):
+        for block, factor in zip(solution.blocks, solution.factors, strict=True):
             found, known = leave_one_out_errors(block, factor, is_paired(solution, block))
             columns = []
             for copy in block.layout.copies:

@@ -75,7 +75,11 @@ class Condition(Loss):
         self.log = bool(log)
 
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
-        pairs = zip(solution.blocks, solution.certificate.factors, strict=True)
+        if not solution.factors:
+            raise TrainingError(
+                f"{self.name}: patches keep no system whose condition could be trained; use solver=Auto()"
+            )
+        pairs = zip(solution.blocks, solution.factors, strict=True)
         worst = torch.stack([factor.condition_of(block.matrix) for block, factor in pairs]).max()
         return worst.log() if self.log else worst
 

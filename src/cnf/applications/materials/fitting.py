@@ -21,9 +21,9 @@ import cnf
 from cnf.applications.materials.conditions import PLACEMENTS, place_conditions
 from cnf.applications.materials.methods import Method, Model, count_parameters, find_method
 from cnf.applications.materials.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
+from cnf.certificate.certificate import Certificate
 from cnf.data.materials.material import Material
 from cnf.errors import CnfError, CnfWarning, TrainingError
-from cnf.certificate.certificate import Certificate
 
 LOSSES = ("weighted", "cosine", "plain")
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}

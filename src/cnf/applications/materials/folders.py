@@ -23,12 +23,12 @@ from cnf.applications.materials.fitted import as_material, load_model, save_mode
 from cnf.applications.materials.fitting import Course, Fit, Settings
 from cnf.applications.materials.methods import count_parameters, find_method
 from cnf.applications.materials.sampling import Samples
+from cnf.certificate.certificate import Certificate
 from cnf.data.materials.angles import cosines, decode, encode
 from cnf.data.materials.checksums import hash_file
 from cnf.data.materials.material import check_name
 from cnf.errors import CnfError, FileError
 from cnf.files import as_path, read_text, write_atomically
-from cnf.certificate.certificate import Certificate
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",

@@ -21,11 +21,11 @@ from cnf.applications.shapes.extraction import extract
 from cnf.applications.shapes.refinement import project, refine
 from cnf.applications.shapes.snapping import snap as draw_through
 from cnf.applications.shapes.surface import Surface, local_mean
+from cnf.certificate.certificate import Certificate
 from cnf.data import Mesh, PointCloud, Prepared, estimate_normals, prepare_cloud
 from cnf.data.mesh import unit_rows
 from cnf.errors import CnfError
 from cnf.solution import Solution
-from cnf.certificate.certificate import Certificate
 
 NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
