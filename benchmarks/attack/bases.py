@@ -38,10 +38,10 @@ EVERY = (*SMOOTH, "Hermite-Matern", "Hybrid", "Kernel-Truncated", "Hermite-Wendl
 
 @dataclass
 class Wishes:
-    """How the basis is to be: `width` of its functions relative to the box, functions per condition."""
+    """How the basis is to be; `width` of its functions relative to the box."""
 
     width: float = 0.3
-    wide: float = 1.5
+    wide: float = 1.5  # functions per condition
     order: int = 0  # of the conditions
     square: bool = False  # anchors on the points of the conditions
 
@@ -71,7 +71,9 @@ def draw_basis(
     if name == "Kernel-Truncated":
         return Kernel(space, anchors, kernels.TruncatedGaussian(per_axis))
     if name == "Kernel-encoded":
-        return Kernel(space, anchors, kernels.Gaussian(float(rng.uniform(0.5, 2))), draw_encoder(rng, setting, 32))
+        length, rough = float(rng.uniform(0.5, 2)), float(rng.choice([nu, 0.5]) if not wishes.order else nu)
+        kernel = [kernels.Gaussian(length), kernels.Matern(min(rough, 7.5), length), kernels.Wendland(5, 4 * length)]
+        return Kernel(space, anchors, kernel[int(rng.choice([0, 0, 1, 1, 2]))], draw_encoder(rng, setting, 32))
     if name == "Kernel-DotProduct":
         return Kernel(space, anchors, kernels.DotProduct(), draw_encoder(rng, setting, max(32, 2 * rows)))
     if name == "SkewedRBF":

@@ -43,7 +43,9 @@ class Asked:
     learnt: dict[str, float] = field(default_factory=dict)  # learnable coefficients, as they were when it was solved
 
     def read_parameters(self) -> None:
-        self.learnt.update({name: float(value) for name, value in self.given.items() if isinstance(value, nn.Parameter)})
+        self.learnt.update(
+            {name: float(value) for name, value in self.given.items() if isinstance(value, nn.Parameter)}
+        )
 
     @property
     def order(self) -> int:
@@ -143,7 +145,9 @@ class Maker:
         if style == 0:
             return f"{channel}_{{{''.join(n * k for n, k in zip(names, index, strict=True))}}}"
         if style == 1:
-            parts = [rf"\partial_{n}^{k}" if k > 1 else rf"\partial_{n}" for n, k in zip(names, index, strict=True) if k]
+            parts = [
+                rf"\partial_{n}^{k}" if k > 1 else rf"\partial_{n}" for n, k in zip(names, index, strict=True) if k
+            ]
             return " ".join(parts) + f" {channel}"
         below = " ".join(
             rf"\partial {n}^{k}" if k > 1 else rf"\partial {n}" for n, k in zip(names, index, strict=True) if k
@@ -302,7 +306,9 @@ class Maker:
             return rf"\partial_{name} {u}({at(left)}) - \partial_{name} {u}({at(right)})", [pair]
         latex, k = self._coefficient()
         if style == 2:
-            return f"{u} - {latex} {u}({at(left)})", [[Term(constant(1), c, zero), Term(minus(k), c, zero, moved=first)]]
+            return f"{u} - {latex} {u}({at(left)})", [
+                [Term(constant(1), c, zero), Term(minus(k), c, zero, moved=first)]
+            ]
         along = self._unit(axis)
         terms = [Term(k, c, along), Term(constant(1), c, zero, moved=last)]
         return f"{latex} {self._derivative(u, along)} + {u}({at(right)})", [terms]

@@ -1,7 +1,7 @@
-"""Extended: the field in eighty digits, from its stored weights and parameters, by textbook formulas.
+"""Extended: the field in many digits, from its stored weights and parameters, by textbook formulas.
 
 Settles what nested differentiation in float64 cannot: whether a derivative is really missed, or only the reference
-rounded. Derivatives are divided differences in eighty digits. Bases without a formula here raise `Unknown`.
+rounded. Derivatives are divided differences in a hundred digits or so. Bases without a formula here raise `Unknown`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.attack.networks import Amplified, Rescaled, Waving
 from cnf import bases, kernels
 from cnf.bases.layers import FourierMap, Sine
 
-DIGITS, STEP = 80, 12  # digits, and the step of differences as a negative power of ten
+STEP = 20  # of differences, as a negative power of ten: at kinks of a rough kernel their error is of first order
 Point = Sequence[Any]  # of mpf
 
 
@@ -52,7 +52,7 @@ class Extended:
         return total + network(inner, x)[channel]
 
     def derivative(self, channel: int, index: Index, point: np.ndarray) -> Any:
-        with mp.workdps(DIGITS):
+        with mp.workdps(digits(index)):
             x = [mp.mpf(float(v)) for v in point]
             if not sum(index):
                 return self.value(channel, x)
@@ -61,9 +61,14 @@ class Extended:
 
     def row(self, terms: Sequence[Term], weights: Sequence[float], places: Sequence[np.ndarray]) -> Any:
         """The sum of terms at the places where they look, (D,) each."""
-        with mp.workdps(DIGITS):
+        with mp.workdps(max(digits(t.index) for t in terms)):
             found = [self.derivative(t.channel, t.index, place) for t, place in zip(terms, places, strict=True)]
             return mp.fsum(mp.mpf(float(w)) * v for w, v in zip(weights, found, strict=True))
+
+
+def digits(index: Index) -> int:
+    """As many as a difference of that order loses, and forty."""
+    return 40 + STEP * sum(index)
 
 
 def _reach(basis: nn.Module) -> Any:
@@ -181,9 +186,12 @@ def wendland(k: int, dimension: int) -> list:
     """Coefficients, highest first, of int_r^1 t (t^2 - r^2)^(k-1) (1 - t)^l dt, brought to 1 at r = 0."""
     r, t = sp.symbols("r t")
     ell = dimension // 2 + k + 1
-    found = (1 - r) ** ell if k == 0 else sp.integrate(sp.expand(t * (t**2 - r**2) ** (k - 1) * (1 - t) ** ell), (t, r, 1))
+    found = (
+        (1 - r) ** ell if k == 0 else sp.integrate(sp.expand(t * (t**2 - r**2) ** (k - 1) * (1 - t) ** ell), (t, r, 1))
+    )
     poly = sp.Poly(sp.expand(found), r)
-    return [mp.mpf(c.p) / c.q for c in (v / poly.eval(0) for v in poly.all_coeffs())]
+    with mp.workdps(40 + 8 * STEP):
+        return [mp.mpf(c.p) / c.q for c in (v / poly.eval(0) for v in poly.all_coeffs())]
 
 
 def network(module: nn.Module, x: Point) -> list:

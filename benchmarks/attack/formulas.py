@@ -77,7 +77,8 @@ class Formula:
 def draw_formula(rng: np.random.Generator, setting: Setting, axis: int | None = None, kind: str | None = None):
     """A formula that varies over the box; a peak as narrow as the setting allows."""
     axis = int(rng.integers(setting.dimension)) if axis is None else axis
-    kind = str(rng.choice(KINDS)) if kind is None else kind
+    if kind is None:
+        kind = "peak" if rng.random() < setting.peaked else str(rng.choice(KINDS[:-1]))
     length = setting.length[axis]
     width = 10 ** rng.uniform(np.log10(setting.narrowest), 0) if kind == "peak" else 1 / rng.uniform(0.3, 2)
     origin = setting.lower[axis] + length * rng.uniform(0.1, 0.9)

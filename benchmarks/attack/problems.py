@@ -16,6 +16,7 @@ from benchmarks.attack.histories import COMMON, HISTORIES
 from benchmarks.attack.networks import draw_base
 from benchmarks.attack.setting import Setting, draw_setting
 
+CHEAP = ("RandomFourier", "Concat", "Polynomial", "Kernel-Gaussian", "SkewedRBF")  # under double integrals
 PLAIN = ("values", "derivatives", "calculus", "composition", "nonlocal")
 
 
@@ -92,9 +93,10 @@ def draw_problem(seed: int, number: int) -> Problem:
     order = max(part.asked.order for part in parts)
     wishes = replace(plan.wishes, order=order)
     name, history = str(rng.choice(plan.bases)), str(rng.choice(plan.histories))
-    heavy = any(term.over for part in parts for row in part.asked.rows for term in row)
-    if heavy and name.startswith("Hermite") and rng.random() < 0.8:
-        name = "RandomFourier"  # integrals on both sides of a kernel cost minutes, so they come rarely
+    axes = max(len(term.over) for part in parts for row in part.asked.rows for term in row)
+    costly = (axes > 0 and name.startswith("Hermite")) or (axes > 1 and name not in CHEAP)
+    if (costly and rng.random() < 0.9) or (order > 0 and name == "Kernel-Truncated" and rng.random() < 0.9):
+        name = "RandomFourier"  # what takes minutes, or is refused, comes rarely
     solver = str(rng.choice(plan.solvers))
     base, base_name = draw_base(rng, setting, plan.base) if plan.base is not None else (None, "")
     description = [
@@ -179,7 +181,8 @@ def _solver(rng: np.random.Generator, wanted: str, basis_name: str, constraints,
     if wanted == "by shape":
         if basis_name.startswith("Hermite"):
             return solvers.Cholesky()
-        return solvers.LU() if sum(c.rows for c in constraints) == basis.size else solvers.Auto()
+        shared = len({term.channel for c in constraints for row in c.operator.rows for term in row}) == 1
+        return solvers.LU() if shared and sum(c.rows for c in constraints) == basis.size else solvers.Auto()
     made = {
         "minimum norm": lambda: solvers.MinimumNorm(),
         "cut off": lambda: solvers.MinimumNorm(cutoff=float(10 ** rng.uniform(-12, -3))),
@@ -230,7 +233,7 @@ def _scales(rng: np.random.Generator) -> Plan:
         length = 10 ** generator.uniform(-12, 12, dimension)
         if generator.random() < 0.5:
             length = np.full(dimension, length[0])
-        offset = 10 ** generator.uniform(0, 6) if generator.random() < 0.3 else 0.0
+        offset = 10 ** generator.uniform(0, 12) if generator.random() < 0.4 else 0.0
         return np.array([float(f"{v:.4g}") for v in -offset * length]), np.array([float(f"{v:.3g}") for v in length])
 
     def unit(generator: np.random.Generator, dimension: int) -> tuple[np.ndarray, np.ndarray]:
@@ -247,7 +250,8 @@ def _scales(rng: np.random.Generator) -> Plan:
 
 def _single(rng: np.random.Generator) -> Plan:
     setting = {"dtype": torch.float32, "highest_order": 2, "value_spread": float(rng.choice([0.3, 4.0]))}
-    return Plan(setting=setting, wishes=_wishes(rng), gap=float(10 ** rng.uniform(-8, -1)) if rng.random() < 0.3 else None)
+    gap = float(10 ** rng.uniform(-8, -1)) if rng.random() < 0.3 else None
+    return Plan(setting=setting, wishes=_wishes(rng), gap=gap)
 
 
 def _base(rng: np.random.Generator) -> Plan:
@@ -271,7 +275,9 @@ def _peaks(rng: np.random.Generator) -> Plan:
     wishes = replace(_wishes(rng), width=float(10 ** rng.uniform(-4, -0.5)))
     kernels = ("RandomFourier", "Kernel-Gaussian", "SkewedRBF", "Kernel-Matern", "Kernel-Wendland", "Hermite", "Concat")
     families = ("integrals",) * 5 + ("double", "values", "composition")
-    return Plan(families, bases=(*kernels, "Kernel-Truncated", "Kernel-encoded"), wishes=wishes, most=2, points=4, setting={"narrowest": 1e-4})
+    bases = (*kernels, "Kernel-Truncated", "Kernel-encoded")
+    setting = {"narrowest": 1e-6, "peaked": 0.6}
+    return Plan(families, bases=bases, wishes=wishes, most=2, points=4, setting=setting)
 
 
 def _learnable(rng: np.random.Generator) -> Plan:
@@ -287,12 +293,23 @@ def _history(rng: np.random.Generator) -> Plan:
 
 def _solvers(rng: np.random.Generator) -> Plan:
     wishes = replace(_wishes(rng), square=True, width=float(10 ** rng.uniform(-1.3, -0.3)))
-    sparse = ("sparse LU", "sparse Cholesky", "Krylov", "blend", "local", "LU", "Cholesky", "auto")
     gap = float(10 ** rng.uniform(-10, -2)) if rng.random() < 0.2 else None
+    style, families = rng.random(), ("values", "values", "values", "calculus", "derivatives")
+    if style < 0.2:  # so many functions of bounded reach that queries look only at neighbours
+        wishes, solvers, bases = replace(wishes, square=False, wide=8.0), ("auto",), LOCAL
+    elif style < 0.6:
+        solvers, bases = ("sparse LU", "sparse LU", "Krylov", "Krylov", "sparse Cholesky", "auto"), LOCAL
+        families = ("values",) if rng.random() < 0.6 else families
+    elif style < 0.8:
+        solvers, bases = ("blend", "blend", "local"), (*LOCAL, "Kernel-Gaussian", "SkewedRBF", "Hermite")
+    else:
+        solvers, bases = ("LU", "Cholesky", "auto"), ("Hermite", "Hermite-Matern", "Hermite-Wendland")
     return Plan(
-        ("values", "values", "values", "calculus", "derivatives"),
-        bases=(*LOCAL, "Kernel-Gaussian", "SkewedRBF", "Hermite"),
-        **{"wishes": wishes, "solvers": sparse, "points": 30, "most": 2, "gap": gap, "setting": {"highest_order": 2}},
+        families,
+        bases=bases,
+        most=2 if style > 0.6 else 1,
+        points=30,
+        **{"wishes": wishes, "solvers": solvers, "gap": gap, "setting": {"highest_order": 2, "channels": ("u",)}},
     )
 
 

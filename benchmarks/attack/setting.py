@@ -25,6 +25,7 @@ class Setting:
     coefficient_spread: float = 0.3
     value_spread: float = 0.3
     narrowest: float = 0.3  # width of peaked coefficients, relative to the box
+    peaked: float = 1 / 6  # share of peaks among the formulas
     highest_order: int = 4
 
     @property

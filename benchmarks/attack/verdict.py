@@ -14,7 +14,7 @@ import cnf
 from benchmarks.attack.histories import lived
 from benchmarks.attack.problems import Part, Problem, draw_problem, kind_of
 from benchmarks.attack.reference import Found, Reference
-from benchmarks.attack.sizes import scales
+from benchmarks.attack.sizes import NOTHING, scales
 from cnf.errors import CnfError, ViolationError, ViolationWarning
 
 LIE = 10.0  # times the tolerance, beyond what the reference itself may be off
@@ -32,7 +32,7 @@ class Outcome:
     detail: str = ""
     claimed: float = float("nan")  # worst relative residual by the certificate
     found: float = float("nan")  # the same by the reference
-    of_values: float = float("nan")  # relative to |g| alone, for information
+    of_values: float = float("nan")  # relative to |g| alone, where anything is asked for
     tolerance: float = float("nan")
     seconds: float = 0.0
     description: str = ""
@@ -89,7 +89,8 @@ def _attacked(problem: Problem, outcome: Outcome, heard: list[warnings.WarningMe
                 p, r = np.unravel_index(int(sure.argmax()), sure.shape)
                 where = f"c{k}[{p},{r}] {lane}: {left[p, r]:.17g} for {part.values[p, r]:.17g}, size {size[p, r]:.1e}"
             doubted = max(doubted, float(np.where(looked, np.nan_to_num(relative + doubt, nan=np.inf), 0.0).max()))
-            by_values = max(by_values, float(np.where(looked, _over(off, np.abs(part.values)), 0.0).max()))
+            asking = looked & (np.abs(part.values) > NOTHING * np.abs(part.values).max())
+            by_values = max(by_values, float(np.where(asking, _over(off, np.abs(part.values)), 0.0).max()))
     outcome.found, outcome.of_values = worst, by_values
     outcome.verdict = _judged(certificate, worst, doubted, announced)
     outcome.detail = where if outcome.verdict not in ("exact",) else ""
