@@ -4,11 +4,11 @@ python -m benchmarks.certificate --count 5000 --seed 0 --workers 2
 python -m benchmarks.certificate --only integrals --count 200
 python -m benchmarks.certificate --case 1234                     one problem again, in full
 
-A lie: the certificate says exact, and the field misses a condition by more than ten tolerances by a reference that knows
-nothing of the library. A crash: an error that is not the library's own. Silent: not exact, and nobody said so. A false
-alarm: a miss is announced although everything holds to a tenth of the tolerance. Ends with 1 if there is any of the
-first three. Hidden: exact only because the error is compared with the natural size of the condition; it misses more than
-a thousandth of what the condition itself asks for.
+A lie: the certificate says exact, and the field misses a condition by more than ten tolerances by a reference that
+knows nothing of the library. A crash: an error that is not the library's own. Silent: not exact, and nobody said so. A
+false alarm: a miss is announced although everything holds to a tenth of the tolerance. Hidden: exact only because the
+error is compared with the natural size of the condition; it misses more than a thousandth of what is asked for. Unsure:
+the reference is not accurate enough to tell. Ends with 1 if there is any lie, crash or silence.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def table(found: Sequence[Outcome]) -> str:
 
 
 def line(outcome: Outcome) -> str:
-    numbers_found = f"claimed {outcome.claimed:.1e}, found {outcome.found:.1e}, of |g| {outcome.of_values:.1e}, tolerance {outcome.tolerance:.0e}"
-    return f"{outcome.verdict} {outcome.number} ({outcome.kind}): {numbers_found}; {outcome.detail}\n    {outcome.description}"
+    relative = f"claimed {outcome.claimed:.1e}, found {outcome.found:.1e}, of |g| {outcome.of_values:.1e}"
+    head = f"{outcome.verdict} {outcome.number} ({outcome.kind}): {relative}, tolerance {outcome.tolerance:.0e}"
+    return f"{head}; {outcome.detail}\n    {outcome.description}"
 
 
 def write(path: Path, found: Sequence[Outcome]) -> None:

@@ -314,6 +314,14 @@ class Maker:
         return f"{latex} {self._derivative(u, along)} + {u}({at(right)})", [terms]
 
 
+def moved(points: np.ndarray, term: Term) -> np.ndarray:
+    """Where a term looks, (P, D)."""
+    place = points.copy()
+    for axis, value in term.moved:
+        place[:, axis] = value
+    return place
+
+
 def minus(coefficient: Coefficient) -> Coefficient:
     return lambda x: -coefficient(x)
 

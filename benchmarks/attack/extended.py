@@ -1,11 +1,13 @@
 """Extended: the field in many digits, from its stored weights and parameters, by textbook formulas.
 
 Settles what nested differentiation in float64 cannot: whether a derivative is really missed, or only the reference
-rounded. Derivatives are divided differences in a hundred digits or so. Bases without a formula here raise `Unknown`.
+rounded. Derivatives are divided differences in a hundred digits or so. Parts without a formula here raise
+`UnknownPartError`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -13,50 +15,75 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import sympy as sp
+import torch
 from torch import Tensor, nn
 
 import cnf
-from benchmarks.attack.conditions import Index, Term
-from benchmarks.attack.networks import Amplified, Rescaled, Waving
+from benchmarks.attack.conditions import Asked, Index, Term, moved
+from benchmarks.attack.extended_networks import Point, UnknownPartError, network, numbers
+from benchmarks.attack.networks import Rescaled
 from cnf import bases, kernels
-from cnf.bases.layers import FourierMap, Sine
 
 STEP = 20  # of differences, as a negative power of ten: at kinks of a rough kernel their error is of first order
-Point = Sequence[Any]  # of mpf
-
-
-class Unknown(Exception):
-    """There is no formula for this part of the field."""
 
 
 class Extended:
-    """f_c(x) for points of mpf."""
+    """f_c(x) for points of mpf; `parts` are the conditions, which Hermite functions are made of."""
 
-    def __init__(self, solution: cnf.Solution):
+    def __init__(self, solution: cnf.Solution, parts: Sequence[tuple[Asked, np.ndarray]]):
         weights = getattr(solution.expansion, "weights", None)
         if weights is None or getattr(solution.expansion, "evaluator", None) is None:
-            raise Unknown("patches")
+            raise UnknownPartError("patches")
         if getattr(solution.expansion.evaluator, "precision", None) is not None:
-            raise Unknown("another precision")
+            raise UnknownPartError("another precision")
         self.weights = weights.detach().double().numpy()
-        self.basis, self.base = solution.basis, solution.base
+        self.basis, self.base, self.parts = solution.basis, solution.base, parts
 
     def value(self, channel: int, x: Point) -> Any:
-        own = self.weights if self.weights.ndim == 1 else self.weights[:, channel]
-        total = mp.fsum(mp.mpf(float(w)) * v for w, v in zip(own, functions(self.basis, x, channel), strict=True) if w)
+        total = mp.mpf(0)
+        if type(self.basis) is not bases.Hermite:
+            own = self.weights if self.weights.ndim == 1 else self.weights[:, channel]
+            found = functions(self.basis, x, channel)
+            total = mp.fsum(mp.mpf(float(w)) * v for w, v in zip(own, found, strict=True) if w)
         if self.base is None:
             return total
         inner = getattr(self.base, "_base", None)
         if not isinstance(inner, nn.Module):
-            raise Unknown("base")
+            raise UnknownPartError("base")
         return total + network(inner, x)[channel]
 
+    def hermite(self, channel: int, index: Index, x: Point, step: Any) -> Any:
+        """sum_j beta_j L_j^y d_x^index k(x - y): derivatives in y are those of k(z), with a sign."""
+        kernel, weights, total = self.basis.kernel, self.weights.reshape(self.weights.shape[0]), []
+        j = 0
+        for asked, points in self.parts:
+            for row in asked.rows:
+                if any(term.over for term in row):
+                    raise UnknownPartError("an integral in Hermite")
+                for term in row:
+                    strengths, places = term.coefficient(points), moved(points, term)
+                    order = tuple(a + b for a, b in zip(index, term.index, strict=True))
+                    for p in range(points.shape[0]):
+                        if term.channel != channel or not weights[j + p]:
+                            continue
+                        z = [v - mp.mpf(float(a)) for v, a in zip(x, places[p], strict=True)]
+                        zero = [mp.mpf(0)] * len(z)
+                        slope = central(lambda *y: profile(kernel, _square(y, zero, kernel)), z, order, step)  # noqa: B023
+                        sign = -1 if sum(term.index) % 2 else 1
+                        total.append(sign * mp.mpf(float(weights[j + p])) * mp.mpf(float(strengths[p])) * slope)
+                j += points.shape[0]
+        return mp.fsum(total)
+
     def derivative(self, channel: int, index: Index, point: np.ndarray) -> Any:
-        with mp.workdps(digits(index)):
+        inner = max((t.index for a, _ in self.parts for row in a.rows for t in row), key=sum)
+        with mp.workdps(digits(index, inner)):
             x = [mp.mpf(float(v)) for v in point]
-            if not sum(index):
-                return self.value(channel, x)
             step = mp.mpf(10) ** -STEP * _reach(self.basis)
+            if type(self.basis) is bases.Hermite:
+                found = self.hermite(channel, index, x, step)
+                return (
+                    found if self.base is None else found + central(lambda *y: self.value(channel, y), x, index, step)
+                )
             return central(lambda *y: self.value(channel, y), x, index, step)
 
     def row(self, terms: Sequence[Term], weights: Sequence[float], places: Sequence[np.ndarray]) -> Any:
@@ -66,9 +93,9 @@ class Extended:
             return mp.fsum(mp.mpf(float(w)) * v for w, v in zip(weights, found, strict=True))
 
 
-def digits(index: Index) -> int:
-    """As many as a difference of that order loses, and forty."""
-    return 40 + STEP * sum(index)
+def digits(*indices: Index) -> int:
+    """As many as differences of these orders lose, and forty."""
+    return 40 + STEP * sum(map(sum, indices))
 
 
 def _reach(basis: nn.Module) -> Any:
@@ -98,16 +125,6 @@ def central(function: Callable[..., Any], x: Point, index: Index, step: Any) -> 
 # -- bases ----------------------------------------------------------------------------------------------------------
 
 
-def numbers(tensor: Tensor) -> list:
-    """Nested lists of mpf."""
-    listed = tensor.detach().double().tolist()
-
-    def converted(part):
-        return [converted(p) for p in part] if isinstance(part, list) else mp.mpf(part)
-
-    return converted(listed)
-
-
 def functions(basis: nn.Module, x: Point, channel: int) -> list:
     """All functions at a point."""
     kind = type(basis)
@@ -133,7 +150,31 @@ def functions(basis: nn.Module, x: Point, channel: int) -> list:
     if kind is bases.Independent:
         found = [network(member, x) for member in basis.networks]
         return [v[channel if len(v) > 1 else 0] for v in found]
-    raise Unknown(kind.__name__)
+    if kind is bases.Hypernet:
+        found = [network(member, x) for member in _generated(basis.network, basis)]
+        return [v[channel if len(v) > 1 else 0] for v in found]
+    if kind is bases.HypernetKernel:
+        found = []
+        for member, anchor in zip(_generated(basis.encoder, basis), numbers(basis.anchors), strict=True):
+            here, centre = network(member, x), network(member, anchor)
+            if basis.kernel.distance:
+                found.append(profile(basis.kernel, _square(here, centre, basis.kernel)))
+            else:
+                found.append(mp.fdot(here, centre))
+        return found
+    raise UnknownPartError(kind.__name__)
+
+
+def _generated(pattern: nn.Module, basis: nn.Module) -> list[nn.Module]:
+    """One network for every function, its parameters as the hypernetwork writes them."""
+    written, made = basis.hypernetwork(), []
+    for j in range(basis.size):
+        member = copy.deepcopy(pattern)
+        with torch.no_grad():
+            for name, parameter in member.named_parameters():
+                parameter.copy_(written[name][j])
+        made.append(member)
+    return made
 
 
 def _skewed(basis: nn.Module, x: Point) -> list:
@@ -178,7 +219,7 @@ def profile(kernel: nn.Module, s: Any) -> Any:
         z, p = mp.sqrt(2 * mp.mpf(kernel.nu) * s), int(kernel.nu - 0.5)
         terms = [mp.fac(p + i) / (mp.fac(i) * mp.fac(p - i)) * (2 * z) ** (p - i) for i in range(p + 1)]
         return mp.exp(-z) * mp.fac(p) / mp.fac(2 * p) * mp.fsum(terms)
-    raise Unknown(kind.__name__)
+    raise UnknownPartError(kind.__name__)
 
 
 @lru_cache(maxsize=16)
@@ -192,38 +233,3 @@ def wendland(k: int, dimension: int) -> list:
     poly = sp.Poly(sp.expand(found), r)
     with mp.workdps(40 + 8 * STEP):
         return [mp.mpf(c.p) / c.q for c in (v / poly.eval(0) for v in poly.all_coeffs())]
-
-
-def network(module: nn.Module, x: Point) -> list:
-    """The outputs of a network."""
-    inner = getattr(module, "network", None) if type(module).__name__ == "Recast" else None
-    if inner is not None:
-        return network(inner, x)
-    if isinstance(module, nn.Sequential):
-        for layer in module:
-            x = network(layer, x)
-        return list(x)
-    if isinstance(getattr(module, "layers", None), nn.Sequential):
-        return network(module.layers, x)
-    if type(module) is nn.Linear:
-        bias = numbers(module.bias) if module.bias is not None else [mp.mpf(0)] * module.out_features
-        return [mp.fdot(row, x) + b for row, b in zip(numbers(module.weight), bias, strict=True)]
-    if type(module) is Rescaled:
-        box = zip(x, numbers(module.lower), numbers(module.length), strict=True)
-        return [2 * (v - a) / b - 1 for v, a, b in box]
-    if type(module) is Amplified:
-        return [mp.mpf(module.amplitude) * v for v in x]
-    if type(module) is Waving:
-        z = [mp.fdot(row, x) for row in numbers(module.directions)]
-        return [mp.mpf(module.amplitude) * (mp.sin(2 * v) + mp.exp(-v / 2)) for v in z]
-    if type(module) is FourierMap:
-        z = [mp.fdot(row, x) for row in numbers(module.frequencies)]
-        return [*(x if module.include_input else ()), *map(mp.sin, z), *map(mp.cos, z)]
-    simple = {nn.Tanh: mp.tanh, nn.ReLU: lambda v: max(v, mp.mpf(0)), nn.Identity: lambda v: v}
-    if type(module) in simple:
-        return [simple[type(module)](v) for v in x]
-    if type(module) is nn.Softplus and module.beta == 1:
-        return [mp.log1p(mp.exp(v)) for v in x]
-    if type(module) is Sine:
-        return [mp.sin(mp.mpf(float(module.omega)) * v) for v in x]
-    raise Unknown(type(module).__name__)

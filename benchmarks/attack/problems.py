@@ -102,7 +102,7 @@ def draw_problem(seed: int, number: int) -> Problem:
     description = [
         f"{' '.join(setting.coordinates)} -> {' '.join(setting.channels)}",
         str(setting.dtype).removeprefix("torch."),
-        f"{name} (width {wishes.width:.1e}, {wishes.wide:.1f} per condition{', on the points' if wishes.square else ''})",
+        f"{name} (width {wishes.width:.1e}, {wishes.wide:.1f} per condition{', on the points' * wishes.square})",
         solver,
         *([f"base {base_name}"] if base_name else []),
         *(f"{part.asked.latex} at {part.points.shape[0]}" for part in parts),

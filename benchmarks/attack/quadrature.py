@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def integrate(
     for a, b, inner in zip(lower, upper, breaks, strict=True):
         low, high = min(a, b), max(a, b)
         edges.append(np.unique([low, high, *(v for v in inner if low < v < high)]))
-    cells = list(product(*[list(zip(e[:-1], e[1:], strict=True)) for e in edges]))
+    cells = list(product(*[list(pairwise(e)) for e in edges]))
     low = np.array([[a for a, _ in cell] for cell in cells])
     high = np.array([[b for _, b in cell] for cell in cells])
     fine, coarse = rule(18, dimension), rule(12, dimension)

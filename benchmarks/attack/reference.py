@@ -1,9 +1,9 @@
 """Reference: every condition evaluated on `solution(x)` as a black box, with nothing of the library's machinery.
 
 Values come from queries, asked in three ways: all points at once, each alone, and in another order within a crowd of
-others, with gradients wanted. Derivatives come from nested reverse-mode differentiation of `solution(x)`, and besides from what the solution
-itself says of them at single points and in a crowd. Integrals are adaptive quadratures of queries. Coefficients are the
-formulas of the problem, in float64.
+others, with gradients wanted. Derivatives come from nested reverse-mode differentiation of `solution(x)`, and besides
+from what the solution itself says of them at single points and in a crowd. Integrals are adaptive quadratures of
+queries. Coefficients are the formulas of the problem, in float64.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 import cnf
-from benchmarks.attack.conditions import Asked, Index, Term
-from benchmarks.attack.extended import Extended, Unknown
+from benchmarks.attack.conditions import Asked, Index, Term, moved
+from benchmarks.attack.extended import Extended
+from benchmarks.attack.extended_networks import UnknownPartError
 from benchmarks.attack.quadrature import integrate
 from benchmarks.attack.setting import Setting
 
@@ -32,6 +33,7 @@ class Found:
 
     lanes: dict[str, np.ndarray]
     doubt: dict[str, np.ndarray]
+    unresolved: np.ndarray  # the part of the doubt that comes from quadrature
 
 
 class Reference:
@@ -125,12 +127,13 @@ class Reference:
         """The left-hand side of a constraint, (P, R), by every lane."""
         shape = (points.shape[0], len(asked.rows))
         lanes = {lane: np.zeros(shape) for lane in LANES}
-        doubt = {lane: np.zeros(shape) for lane in LANES}
+        doubt, unresolved = {lane: np.zeros(shape) for lane in LANES}, np.zeros(shape)
         eps = np.finfo(np.float64).eps
         for r, row in enumerate(asked.rows):
             for term in row:
                 if term.over:
                     pairs = np.array([self.integral(term, point, asked) for point in points])
+                    unresolved[:, r] += pairs[:, 1]
                     for lane in LANES:
                         lanes[lane][:, r] += pairs[:, 0]
                         doubt[lane][:, r] += pairs[:, 1]
@@ -145,18 +148,19 @@ class Reference:
                         value, off = self.values(place, lane)[:, term.channel], 0.0
                     lanes[lane][:, r] += weight * value
                     doubt[lane][:, r] += np.abs(weight) * (off + 4 * eps * np.abs(value))
-        return Found(lanes, doubt)
+        return Found(lanes, doubt, unresolved)
 
-    def settle(self, asked: Asked, points: np.ndarray, p: int, r: int) -> float | None:
-        """The left-hand side of one condition in extended precision; None if it has integrals or no formula."""
+    def settle(self, parts: Sequence[tuple[Asked, np.ndarray]], k: int, p: int, r: int) -> float | None:
+        """The left-hand side of condition (p, r) of part k in many digits; None if it has integrals or no formula."""
+        asked, points = parts[k]
         row = asked.rows[r]
         if any(term.over for term in row):
             return None
         try:
-            self.extended = self.extended or Extended(self.solution)
+            self.extended = self.extended or Extended(self.solution, parts)
             weights = [float(term.coefficient(points)[p]) for term in row]
             return float(self.extended.row(row, weights, [moved(points, term)[p] for term in row]))
-        except Unknown:
+        except UnknownPartError:
             return None
 
     def rounding(self, points: np.ndarray, channel: int, index: Index) -> np.ndarray:
@@ -180,13 +184,6 @@ class Reference:
         with torch.no_grad():
             rows = self.solution.basis.rows(self.tensor(points), [Request(channel, {index: one})])[:, 0]
         return (rows.double().abs() @ own.abs()).numpy()
-
-
-def moved(points: np.ndarray, term: Term) -> np.ndarray:
-    place = points.copy()
-    for axis, value in term.moved:
-        place[:, axis] = value
-    return place
 
 
 def chosen(count: int) -> np.ndarray:
