@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cnf
-from cnf.cli import commands
+from cnf.cli import gathering
 from cnf.cli.main import run
 
 COMMANDS = ("demo", "advection", "light-path", "read", "version")
@@ -50,6 +50,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["read"], 2, "latex"),
         (["nonsense"], 2, "nonsense"),
         (["demo", "--bogus"], 2, "--bogus"),
+        (["study", "advection", "--help"], 2, "python -m studies NAME"),
     ],
 )
 def test_bad_input_is_one_line_on_stderr(
@@ -103,7 +104,7 @@ def test_interrupt_is_130_without_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "say", interrupted)
+    monkeypatch.setattr(gathering, "say", interrupted)
     assert run(["version"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

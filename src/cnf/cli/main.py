@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -17,22 +21,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
+    return run_app("cnf", gather, arguments)
+
+
+def gather() -> Typer:
+    """The commands; a function, for they need an extra."""
+    from cnf.cli.gathering import app
+
+    return app
+
+
+def run_app(name: str, gather: Callable[[], Typer], arguments: list[str]) -> int:
+    """Run the commands that `gather` brings, under the name they were called by; returns the exit code."""
     try:
         import rich  # noqa: F401
         import typer
     except ImportError:
-        print(
-            'error: the cnf command needs typer and rich: pip install "constrained-neural-fields[cli]"', file=sys.stderr
-        )
+        print(f'error: {name} needs typer and rich: pip install "constrained-neural-fields[cli]"', file=sys.stderr)
         return 1
-    from cnf.cli.commands import app
     from cnf.errors import CnfError
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(gather())
     with warnings.catch_warnings():
         warnings.showwarning = show_note
         try:
-            code = int(command.main(arguments or ["--help"], prog_name="cnf", standalone_mode=False) or 0)
+            code = int(command.main(arguments or ["--help"], prog_name=name, standalone_mode=False) or 0)
             return _interrupted() if code == 130 else code  # typer may turn Ctrl-C into this code
         except CnfError as error:
             print(f"error: {error}", file=sys.stderr)
@@ -46,7 +59,7 @@ def run(arguments: list[str]) -> int:
             print("error: out of memory; try a smaller problem", file=sys.stderr)
             return 1
         except Exception as error:
-            return _usage(error)
+            return _usage(error, name)
 
 
 def _interrupted() -> int:
@@ -54,14 +67,14 @@ def _interrupted() -> int:
     return 130
 
 
-def _usage(error: Exception) -> int:
+def _usage(error: Exception, name: str) -> int:
     """What typer and click raise; anything else is a defect and keeps its traceback."""
     if type(error).__name__ == "Abort":  # click turns Ctrl-C into this
         return _interrupted()
     message = getattr(error, "format_message", None)
     if message is None:
         raise error
-    print(f"error: {' '.join(str(message()).split())} (cnf --help shows how to write it)", file=sys.stderr)
+    print(f"error: {' '.join(str(message()).split())} ({name} --help shows how to write it)", file=sys.stderr)
     return int(getattr(error, "exit_code", 2))
 
 
