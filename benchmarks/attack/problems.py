@@ -102,6 +102,8 @@ def draw_problem(seed: int, number: int) -> Problem:
     description = [
         f"{' '.join(setting.coordinates)} -> {' '.join(setting.channels)}",
         str(setting.dtype).removeprefix("torch."),
+        *([f"from {setting.lower.tolist()}, length {setting.length.tolist()}"] if _is_odd(setting) else []),
+        *([f"gap {plan.gap:.0e}"] if plan.gap is not None else []),
         f"{name} (width {wishes.width:.1e}, {wishes.wide:.1f} per condition{', on the points' * wishes.square})",
         solver,
         *([f"base {base_name}"] if base_name else []),
@@ -120,6 +122,10 @@ def draw_problem(seed: int, number: int) -> Problem:
         return cnf.ConstrainedField(basis, constraints, base, method, plan.tolerance, violation)
 
     return Problem(setting, parts, build, history, rng, description)
+
+
+def _is_odd(setting: Setting) -> bool:
+    return bool((setting.lower != 0).any() or (setting.length != 1).any())
 
 
 def kind_of(number: int) -> str:
@@ -313,6 +319,14 @@ def _solvers(rng: np.random.Generator) -> Plan:
     )
 
 
+def _encoded(rng: np.random.Generator) -> Plan:
+    """Networks in front of kernels, rough ones among them: distances there are differences of large numbers."""
+    wishes = replace(_wishes(rng), square=bool(rng.random() < 0.8))
+    bases = ("Kernel-encoded",) * 4 + ("Kernel-DotProduct", "HypernetKernel", "Hybrid")
+    families = ("values",) * 4 + ("derivatives", "calculus")
+    return Plan(families, bases=bases, wishes=wishes, points=40, most=1, setting={"highest_order": 2})
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Plan]] = {
     **{family: _ordinary(family) for family in FAMILIES},
     "mixed": _mixed,
@@ -327,4 +341,5 @@ KINDS: dict[str, Callable[[np.random.Generator], Plan]] = {
     "learnable": _learnable,
     "history": _history,
     "solvers": _solvers,
+    "encoded": _encoded,
 }

@@ -23,7 +23,7 @@ from benchmarks.attack.quadrature import integrate
 from benchmarks.attack.setting import Setting
 
 LANES = ("batch", "alone", "crowd")
-ALONE = 12  # points of a constraint that are asked one by one
+ALONE = 40  # points of a constraint that are asked one by one
 ROUNDINGS = 64  # of nested differentiation, in units of sum_j |weight_j d^alpha Psi_j|
 
 
