@@ -105,7 +105,7 @@ def _reach(basis: nn.Module) -> Any:
     lengths += [m.log_bandwidth.exp().min() for m in basis.modules() if isinstance(m, bases.SkewedRBF)]
     lengths += [m.scale.min() for m in basis.modules() if isinstance(m, bases.Polynomial)]
     lengths += [m.length.min() for m in basis.modules() if isinstance(m, Rescaled)]
-    return mp.mpf(min((float(v) for v in lengths), default=1.0))
+    return mp.mpf(min((float(v.detach()) for v in lengths), default=1.0))
 
 
 def central(function: Callable[..., Any], x: Point, index: Index, step: Any) -> Any:
