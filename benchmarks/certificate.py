@@ -8,7 +8,8 @@ A lie: the certificate says exact, and the field misses a condition by more than
 knows nothing of the library. A crash: an error that is not the library's own. Silent: not exact, and nobody said so. A
 false alarm: a miss is announced although everything holds to a tenth of the tolerance. Hidden: exact only because the
 error is compared with the natural size of the condition; it misses more than a thousandth of what is asked for. Unsure:
-the reference is not accurate enough to tell. Ends with 1 if there is any lie, crash or silence.
+the reference is not accurate enough to tell. Fragile: all queries in float64 hold, the same weights in a hundred digits
+do not. Ends with 1 if there is any lie, crash or silence.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from pathlib import Path
 from benchmarks.attack.problems import KINDS
 from benchmarks.attack.verdict import Outcome, attack
 
-COLUMNS = ("exact", "missed", "unmeasured", "refused", "lie", "crash", "silent", "false alarm", "unsure")
+COLUMNS = ("exact", "missed", "unmeasured", "refused", "lie", "crash", "silent", "false alarm", "unsure", "fragile")
 MEMORY = 8 * 2**30
 HIDDEN = 1e-3  # an exact claim that misses a condition by more than this part of its own right-hand side
 FATAL = ("lie", "crash", "silent")
-LISTED = (*FATAL, "unsure", "false alarm")
+LISTED = (*FATAL, "unsure", "fragile", "false alarm")
 
 
 def numbers(count: int, only: str | None) -> list[int]:
@@ -111,7 +112,9 @@ def main() -> int:
     parser.add_argument("--only", choices=list(KINDS), help="problems of this kind only")
     parser.add_argument("--case", type=int, help="one problem, by its number")
     parser.add_argument("--out", type=Path, help="file for all outcomes, .csv or .json")
-    parser.add_argument("--every", action="store_true", help="list unsure cases and false alarms as well")
+    parser.add_argument(
+        "--every", action="store_true", help="list unsure, fragile and hidden cases and false alarms as well"
+    )
     options = parser.parse_args()
     started = time.perf_counter()
     cases = [options.case] if options.case is not None else numbers(options.count, options.only)

@@ -29,7 +29,7 @@ class Outcome:
 
     number: int
     kind: str
-    verdict: str  # exact, missed, unmeasured, refused, lie, unsure, silent, crash, false alarm
+    verdict: str  # one of the columns of the table
     detail: str = ""
     claimed: float = float("nan")  # worst relative residual by the certificate
     found: float = float("nan")  # the same by the reference
@@ -73,48 +73,72 @@ def _attacked(problem: Problem, outcome: Outcome, heard: list[warnings.WarningMe
     announced = any(issubclass(w.category, ViolationWarning) for w in heard)
     outcome.claimed, outcome.tolerance = certificate.worst, certificate.tolerance
     reference = Reference(solution, problem.setting, problem.rng, _coarsest(field))
-    worst = doubted = by_values = seen = 0.0
-    where = ""
+    tally = Tally()
     sizes = scales([(part.asked, part.points, part.values) for part in problem.parts])
     for k, (part, size) in enumerate(zip(problem.parts, sizes, strict=True)):
         found = reference.evaluate(part.asked, part.points)
         if certificate.exact:
-            _settle(reference, problem.parts, k, found, size, certificate.tolerance)
+            tally.fragile |= _settle(reference, problem.parts, k, found, size, certificate.tolerance)
+        tally.count(f"c{k}", part.values, found, size)
+    outcome.found, outcome.of_values = tally.sure, tally.of_values
+    outcome.verdict = _judged(certificate, tally, announced)
+    outcome.detail = "" if outcome.verdict == "exact" else tally.where
+
+
+@dataclass
+class Tally:
+    """The worst of all conditions and lanes, relative to the size of the condition."""
+
+    sure: float = 0.0  # missed by at least this much, whatever the reference rounds
+    doubted: float = 0.0  # at most this much
+    seen: float = 0.0  # what the lanes show as they are
+    of_values: float = 0.0  # the same relative to the right-hand side alone
+    where: str = ""
+    fragile: bool = False  # only the rounding of float64 makes it hold
+
+    def count(self, name: str, values: np.ndarray, found: Found, size: np.ndarray) -> None:
+        asking = np.abs(values) > NOTHING * np.abs(values).max()
         for lane, left in found.lanes.items():
-            off = np.abs(left - part.values)
-            looked = np.ones(off.shape, dtype=bool) if lane != "alone" else ~np.isnan(left)
-            relative, doubt = _over(off, size), _over(found.doubt[lane], size)
-            sure = np.where(looked, np.nan_to_num(relative - doubt, nan=np.inf), 0.0)
-            if sure.max() > worst:
-                worst = float(sure.max())
+            looked = ~np.isnan(left) if lane == "alone" else np.ones(left.shape, dtype=bool)
+            off, doubt = np.abs(left - values), found.doubt[lane]
+            sure = np.where(looked, _over(off - doubt, size), 0.0)
+            if sure.max() > self.sure:
+                self.sure = float(sure.max())
                 p, r = np.unravel_index(int(sure.argmax()), sure.shape)
-                where = f"c{k}[{p},{r}] {lane}: {left[p, r]:.17g} for {part.values[p, r]:.17g}, size {size[p, r]:.1e}"
-            doubted = max(doubted, float(np.where(looked, np.nan_to_num(relative + doubt, nan=np.inf), 0.0).max()))
-            seen = max(seen, float(np.where(looked, _over(off + found.unresolved, size), 0.0).max()))
-            asking = looked & (np.abs(part.values) > NOTHING * np.abs(part.values).max())
-            by_values = max(by_values, float(np.where(asking, _over(off, np.abs(part.values)), 0.0).max()))
-    outcome.found, outcome.of_values = worst, by_values
-    outcome.verdict = _judged(certificate, worst, doubted, seen, announced)
-    outcome.detail = where if outcome.verdict not in ("exact",) else ""
+                self.where = f"{name}[{p},{r}] {lane}: {left[p, r]:.17g} for {values[p, r]:.17g}, size {size[p, r]:.1e}"
+            self.doubted = max(self.doubted, float(_over(off + doubt, size)[looked].max(initial=0.0)))
+            self.seen = max(self.seen, float(_over(off + found.unresolved, size)[looked].max(initial=0.0)))
+            relative = _over(off, np.abs(values))[looked & asking]
+            self.of_values = max(self.of_values, float(relative.max(initial=0.0)))
 
 
 def _settle(
     reference: Reference, parts: Sequence[Part], k: int, found: Found, size: np.ndarray, tolerance: float
-) -> None:
-    """Nested differentiation rounds: where it suspects a lie, the field in many digits has the last word."""
+) -> bool:
+    """Nested differentiation rounds: where it suspects a lie, the field in many digits acquits it, or not.
+
+    True if the field in many digits misses what all queries in float64 seem to meet.
+    """
     part, given = parts[k], [(part.asked, part.points) for part in parts]
-    left, doubt = found.lanes["batch"], found.doubt["batch"]
-    suspect = np.nan_to_num(_over(np.abs(left - part.values) + doubt, size), nan=np.inf)
+    left, doubt, fragile = found.lanes["batch"], found.doubt["batch"], False
+    shown = _over(np.abs(left - part.values), size)
+    suspect = _over(np.abs(left - part.values) + doubt, size)
     differentiated = np.array([any(sum(term.index) for term in row) for row in part.asked.rows])
     suspect = np.where(differentiated[None], suspect, 0.0)
     for flat in np.argsort(-suspect, axis=None)[:SETTLED]:
         p, r = np.unravel_index(flat, suspect.shape)
         if not suspect[p, r] > LIE * tolerance:
-            return
+            break
         value = reference.settle(given, k, int(p), int(r))
         if value is None:
-            return
-        left[p, r], doubt[p, r] = value, 0.0
+            break
+        missed = abs(value - part.values[p, r]) > LIE * tolerance * size[p, r]
+        doubt[p, r] = 0.0
+        if missed and shown[p, r] <= LIE * tolerance:
+            fragile = True
+        else:
+            left[p, r] = value
+    return fragile
 
 
 def _coarsest(field: cnf.ConstrainedField) -> float:
@@ -123,20 +147,22 @@ def _coarsest(field: cnf.ConstrainedField) -> float:
     return max(float(torch.finfo(kind).eps) for kind in kinds)
 
 
-def _judged(certificate: cnf.Certificate, worst: float, doubted: float, seen: float, announced: bool) -> str:
-    """`worst` is missed for sure, `doubted` at most; `seen` is what all lanes show, rounded as they may be."""
+def _judged(certificate: cnf.Certificate, tally: Tally, announced: bool) -> str:
     tolerance = certificate.tolerance
     if certificate.exact:
-        if worst > LIE * tolerance:
+        if tally.sure > LIE * tolerance:
             return "lie"
-        return "unsure" if doubted > LIE * tolerance else "exact"
+        if tally.doubted > LIE * tolerance:
+            return "unsure"
+        return "fragile" if tally.fragile else "exact"
     if not announced:
         return "silent"
     if certificate.violated:
-        return "false alarm" if seen < SURELY_MET * tolerance else "missed"
+        return "false alarm" if tally.seen < SURELY_MET * tolerance else "missed"
     return "unmeasured"
 
 
 def _over(off: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Relative; infinite where that makes no sense."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(off == 0, 0.0, off / size)
+        return np.nan_to_num(np.where(off == 0, 0.0, off / size), nan=np.inf, posinf=np.inf)
