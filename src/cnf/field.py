@@ -18,6 +18,8 @@ from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import BasisError, CnfError, ConstraintError, nearest
+from cnf.operators.detail import Detail, Together
+from cnf.operators.expansion import has_integrals
 from cnf.operators.jets import MultiIndex
 from cnf.solution import Solution
 from cnf.solvers import Auto, Method
@@ -27,7 +29,7 @@ from cnf.systems.base_function import BaseFunction
 from cnf.systems.choosing import formulate
 from cnf.systems.fingerprint import fingerprint_of
 from cnf.systems.formulation import Expansion, Plan, SavedWeights
-from cnf.systems.quadrature import resolve
+from cnf.systems.quadrature import Judge, basis_judge, function_judge, resolve
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 SAMPLE = 32  # points of each constraint measured on the field at a step of training
@@ -75,7 +77,7 @@ class ConstrainedField(nn.Module):
         self.basis.to(self.dtype)
         self.tolerance = tolerance if tolerance is not None else TOLERANCE[self.dtype]
         self._formulation = formulate(self.solver, basis, self.constraints)  # learns the structure of its systems
-        self.constraints = resolve(basis, self.constraints)
+        self._follow_parameters()
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
         adopt_coefficients(self.constraints, self.coefficients, self.coefficient_networks)
@@ -106,8 +108,9 @@ class ConstrainedField(nn.Module):
             with torch.no_grad():
                 plan: Plan | None = None
                 if saved is None:
-                    held, plan = self._planned()
+                    held, plan = self._planned()  # may renew the rules of integrals, and with them the key
                     found = self._solved(held, plan.solve)
+                    key = self._key()
                 else:
                     held = Parts.held(self)
                     found = self._solved(held, partial(self._restored, saved, held))
@@ -167,6 +170,7 @@ class ConstrainedField(nn.Module):
     def _planned(self) -> tuple[Parts, Plan]:
         check_parts(self.basis, self.base, self.dtype)
         started = time.perf_counter()
+        self._follow_parameters()
         held = Parts.held(self)
         plan = self._formulation.plan(held.basis, held.constraints)
         self._formulation = plan.formulation
@@ -175,12 +179,27 @@ class ConstrainedField(nn.Module):
     def _restored(self, saved: SavedWeights, held: Parts, made_up: Sequence[Tensor]) -> Expansion:
         return saved.expansion(self._formulation, held.basis, held.constraints)
 
+    def _follow_parameters(self) -> None:
+        """Rules for the integrals in the conditions: first ones, or finer ones if the field varies faster by now."""
+        if not any(has_integrals(c.operator) for c in self.constraints):
+            return
+        base = None if self.base is None else self._base_function(self.base)
+
+        def judges() -> list[tuple[Judge, int]]:
+            known = [(basis_judge(self.basis.snapshot()), self.basis.size)]
+            return known if base is None else [*known, (function_judge(base), len(self.basis.space.channels))]
+
+        self.constraints = resolve(self.constraints, self.detail(), judges)
+
+    def _base_function(self, base: nn.Module) -> BaseFunction:
+        return BaseFunction(base, len(self.basis.space.channels), self.constraints[0].points[:1])
+
     def _solved(self, held: Parts, solve: Callable[[Sequence[Tensor]], Expansion]) -> Solution:
         started = time.perf_counter()
         constraints = tuple(c.renewed() for c in held.constraints)
         base, made_up = None, [c.values for c in constraints]
         if held.base is not None:
-            base = BaseFunction(held.base, len(held.basis.space.channels), constraints[0].points[:1])
+            base = self._base_function(held.base)
             made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
         expansion = solve(made_up)
         training = self.training and expansion.like.requires_grad and torch.is_grad_enabled()
@@ -198,6 +217,11 @@ class ConstrainedField(nn.Module):
         found = certify(solution, self.tolerance, solution.seconds, made_up, SAMPLE if training else None)
         judge(found, self.on_violation)
         return replace(solution, spot_check=found)
+
+    def detail(self) -> Detail:
+        """How fast the field may vary, which integrals must follow; also asked of a field that is another's base."""
+        own = self.basis.detail()
+        return own if self.base is None else Together([own, self._base_function(self.base).detail()])
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Derivatives of every channel by their multi-indices, each (P, C); asked of a field that is another's base."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,13 +15,17 @@ from cnf.bases.holding import Holder
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
-from cnf.errors import ConstraintError
-from cnf.operators.expansion import Probe, Request, expand
+from cnf.errors import ConstraintError, NumericalWarning
+from cnf.operators.cells import divided
+from cnf.operators.detail import Detail, Together
+from cnf.operators.expansion import Probe, Request, Rules, expand, has_integrals
 from cnf.operators.jets import MultiIndex
+from cnf.operators.operator import Operator
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
+from cnf.systems.quadrature import find_rules, function_judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +117,31 @@ class Solution:
         points = self._points(x)
         if not points.shape[0]:
             return points.new_zeros(0, len(operator.rows))
-        return self.applied(expand(operator, points), (points.shape[0], len(operator.rows)))
+        return self.applied(
+            expand(operator, points, self._rules(operator, points)), (points.shape[0], len(operator.rows))
+        )
+
+    def _rules(self, operator: Operator, points: Tensor) -> Rules:
+        """Rules for integrals over this field."""
+        if not has_integrals(operator):
+            return {}
+        found = find_rules(operator, points, self.detail(), [(function_judge(self), len(self.space.channels))])
+        doubt = "; ".join(dict.fromkeys(rule.doubt for rule in found.values() if rule.doubt))
+        if doubt:
+            warnings.warn(f"{operator.to_latex()} may be off: {doubt}", NumericalWarning, stacklevel=3)
+        return found
+
+    def detail(self) -> Detail:
+        """How fast the field may vary, which integrals over it must follow."""
+        own = self.basis.detail()
+        return own if self.base is None else Together([own, self.base.detail()])
 
     def residual(self, constraint: Constraint) -> Tensor:
         """L f - g of a constraint, which need not be one of the field's own, (P, R)."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.constant):
             constraint = constraint.renewed()
+            if has_integrals(constraint.operator) and not constraint.rules:
+                constraint = constraint.ruled(divided(constraint.operator, constraint.points, self.detail()))
             count, rows = constraint.values.shape
             return self.applied(constraint.expanded(), (count, rows)) - constraint.values
 

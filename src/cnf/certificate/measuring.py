@@ -20,7 +20,7 @@ from cnf.certificate.sizes import extents, row_sizes, typical_amplitude
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
-from cnf.systems.quadrature import quadrature_errors
+from cnf.systems.quadrature import doubts, quadrature_errors
 
 ALONE = 4  # points of a constraint that are also evaluated on their own
 
@@ -96,6 +96,7 @@ def certify(
         measured=measured,
         notes=account.notes,
         shared=account.shared,
+        unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
         hint=account.reason_for(violated, max((r.relative for r in residuals.values()), default=0.0) / tolerance),
         findings=Inquiry(account, expansion.blocks, tuple(constraints)),

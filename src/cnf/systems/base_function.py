@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.network_detail import network_detail
 from cnf.bases.precision import Recast
 from cnf.errors import ConstraintError
+from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe
 from cnf.systems.assembly import applied
 
@@ -25,7 +27,8 @@ class BaseFunction:
 
     def __init__(self, base: nn.Module, channels: int, like: Tensor):
         """`like` (1, D): one point, in the precision of the field."""
-        self._base, self._channels = base, channels
+        self._base, self._channels, self._width = base, channels, like.shape[1]
+        self._given = base
         self._resolution = torch.finfo(like.dtype).eps
         if hasattr(base, "derivatives"):
             self.derivatives = base.derivatives
@@ -40,6 +43,10 @@ class BaseFunction:
                 self._base = recast
             except RuntimeError:
                 self._resolution = ROUNDINGS * torch.finfo(own).eps
+
+    def detail(self) -> Detail:
+        """How fast the base varies."""
+        return network_detail(self._given, self._width)
 
     def __call__(self, x: Tensor) -> Tensor:
         return evaluate_base(self._base, x, self._channels)
