@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.errors import CnfError, CnfWarning, FileError, nearest
-from cnf.reports.terminal import check_folder, open_console, say
+from cnf.reports.terminal import open_console, say
 
 if TYPE_CHECKING:
     from cnf.pde.problems import Answer, Problem
+    from cnf.reports.results import Results
 
 File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
 EXPECTED_TRIALS = 14
@@ -45,20 +46,28 @@ def solve(
     changes |= {"tuning": {"objective": objective}} if objective is not None else {}
     changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
     problem = read_problem(file, changes)
-    folder = None
     if out is not None:
-        folder = check_folder(out)
-        from cnf.pde.report.folder import check_pictures, write_answer
+        from cnf.reports.results import check_target
 
+        check_target(out)
+    solve_and_write(problem, out)
+
+
+def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
+    """Solve, show and write; an answer that does not hold is written first, and then an error."""
+    from cnf.pde.report.folder import write_answer
+    from cnf.pde.report.table import answer_table
+    from cnf.reports.plots import check_pictures
+
+    if out is not None:
         check_pictures()  # matplotlib is asked for before the work, not after
     answer = run_problem(problem)
-    from cnf.pde.report.table import answer_table
-
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
         say(line)
-    if folder is not None:
-        made = write_answer(answer, folder)
+    if out is not None:
+        folder = out if isinstance(out, Path) else out.target
+        made = write_answer(answer, out)
         series = [path for path in made if path.parent != folder]
         names = [path.name for path in made if path.parent == folder]
         names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
