@@ -28,9 +28,10 @@ CORE = [
     ["solvers"],
     ["systems"],  # hands its systems to the solvers
     ["certificate"],
-    ["solution", "description"],
-    ["field"],
     ["storage"],
+    ["solution"],
+    ["field"],
+    ["loading"],
     ["training", "losses"],
 ]
 SLICES = ["pde", "shapes", "materials"]

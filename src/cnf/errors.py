@@ -107,6 +107,10 @@ class TrainingWarning(CnfWarning):
     """Training goes on but cannot achieve what was probably meant."""
 
 
+class StorageWarning(CnfWarning):
+    """Something could not be put into a file."""
+
+
 class SmoothnessWarning(CnfWarning):
     """A derivative that exists only almost everywhere (ReLU) is being used."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, check_smoothness
+from cnf.bases.holding import Holder
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
@@ -42,6 +43,15 @@ class Solution:
     spot_check: Certificate | None = None  # measured while solving; of a sample of the conditions while training
     constant: bool = False  # solved without gradients: those to parameters would lack their share
 
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and deep copies: all it needs to be evaluated, without graph, systems and factorisations."""
+        kept = replace(self, expansion=self.expansion.settled(), spot_check=self._measured(), constant=True)
+        holder = Holder(detach=True)
+        return {entry.name: holder.held(getattr(kept, entry.name)) for entry in fields(kept)}
+
+    def __copy__(self) -> Solution:
+        return self
+
     def __repr__(self) -> str:
         names = f"{', '.join(self.space.channels)} of {', '.join(self.space.coordinates)}"
         functions = f"{type(self.basis).__name__} with {self.basis.size} functions"
@@ -59,13 +69,17 @@ class Solution:
     @cached_property
     def certificate(self) -> Certificate:
         """Every condition measured on this field; worked out now if only a sample was looked at while solving."""
+        known, found = self.spot_check, self._measured()
+        if found is not known and (known is None or not known.violated):
+            judge(found, self.on_violation)
+        return found
+
+    def _measured(self) -> Certificate:
+        """The certificate of all conditions, without a word about it."""
         known = self.spot_check
         if known is not None and known.measured == known.conditions:
             return known
-        found = certify(self, self.tolerance, self.seconds, self.made_up)
-        if known is None or not known.violated:
-            judge(found, self.on_violation)
-        return found
+        return certify(self, self.tolerance, self.seconds, self.made_up)
 
     @property
     def weights(self) -> Tensor:

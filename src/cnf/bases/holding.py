@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.basis import Basis
+from cnf.bases.part import is_ours
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.operators.operator import Operator
@@ -26,7 +28,9 @@ Part = TypeVar("Part")
 class Holder:
     """Copies parts of one field; what they share (a parameter in basis and operator) is shared by the copies too."""
 
-    def __init__(self) -> None:
+    def __init__(self, detach: bool = False) -> None:
+        """`detach`: copies of everything, objects of this package included, that no graph leads away from."""
+        self._detach = detach
         self._known: dict[int, tuple[object, object]] = {}  # id -> (original, kept alive; copy)
 
     def held(self, part: Part) -> Part:
@@ -37,6 +41,8 @@ class Holder:
         return part if make is None else make(part)  # type: ignore[return-value]
 
     def _maker(self, part: object) -> Callable[[Any], object] | None:
+        if self._detach and not isinstance(part, Tensor | nn.Module | type) and is_ours(type(part)):
+            return self._object
         for kind, make in (
             (Tensor, self._tensor),
             (nn.Module, self._module),
@@ -46,7 +52,7 @@ class Holder:
             (MethodType, self._method),
             (np.ndarray, self._array),
         ):
-            if isinstance(part, kind):  # type: ignore[arg-type]
+            if isinstance(part, kind):
                 return make
         return None
 
@@ -55,7 +61,16 @@ class Holder:
         return made
 
     def _tensor(self, tensor: Tensor) -> object:
-        return self._keep(tensor, tensor.clone())
+        return self._keep(tensor, tensor.detach().clone() if self._detach else tensor.clone())
+
+    def _object(self, part: object) -> object:
+        """A value of this package with copies of all it keeps."""
+        if isinstance(part, tuple | float) or not hasattr(part, "__dict__"):
+            return part
+        made = self._keep(part, copy.copy(part))
+        for name, value in vars(part).items():
+            made.__dict__[name] = self.held(value)
+        return made
 
     def _array(self, array: np.ndarray) -> object:
         return self._keep(array, array.copy())
@@ -104,10 +119,9 @@ class Holder:
 
     def _container(self, container: Any) -> object:
         if isinstance(container, dict):
-            items = {key: self.held(value) for key, value in container.items()}
+            entries = {key: self.held(value) for key, value in container.items()}
             same = type(container) is dict or not hasattr(container, "copy")
-            made = items if same else _refilled(container, items)
-            return self._keep(container, made)
+            return self._keep(container, entries if same else _refilled(container, entries))
         items = [self.held(value) for value in container]
         if isinstance(container, tuple) and all(a is b for a, b in zip(items, container, strict=True)):
             return container
@@ -118,6 +132,22 @@ class Holder:
     def _method(self, method: MethodType) -> object:
         owner = self.held(method.__self__)
         return method if owner is method.__self__ else MethodType(method.__func__, owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a solution is made of, as it is at one moment: later changes of the field do not reach it."""
+
+    basis: Basis
+    base: nn.Module | None
+    constraints: tuple[Constraint, ...]
+    seconds: float = 0.0  # that planning took
+
+    @staticmethod
+    def held(field: Any) -> Parts:
+        """The basis, base and constraints of a field."""
+        holder = Holder()
+        return Parts(*(holder.held(part) for part in (field.basis, field.base, field.constraints)))
 
 
 class Guarded(nn.Module):

@@ -80,6 +80,9 @@ class BasisExpansion(Expansion):
     def with_last_bits_off(self) -> Expansion:
         return replace(self, weights=last_bits_off(self.weights))
 
+    def settled(self) -> Expansion:
+        return replace(self, account=self.account.settled(), blocks=(), factors=(), parts=())
+
     def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
         change = getattr(self.evaluator, "in_precision", None)
         return super().in_precision(precision, name) if change is None else replace(self, evaluator=change(precision))
