@@ -44,7 +44,7 @@ def show_equations(results: Results, seed: int) -> list[str]:
     from cnf.demo import plots, tables
     from cnf.demo.advection import METHODS
     from cnf.demo.light_path import solve_light_path
-    from cnf.demo.running import describe_ends, run_advection
+    from cnf.demo.running import check_finished, describe_ends, run_advection
     from cnf.reports.tables import write_text
 
     folder = results.folder
@@ -57,6 +57,7 @@ def show_equations(results: Results, seed: int) -> list[str]:
     say(f"\nErrors on the unit square, beside the paper's (it has no random-fourier):\n\n{table}")
     say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
     path = solve_light_path()
+    check_finished(path.history)
     light = tables.light_path_table(path)
     say(f"{light}\n\n{describe_ends(path)}\n{path.certificate}")
     write_text(folder / "tables.txt", f"{table}\n\n{light}\n\nrun {results.run.identifier}\n")
@@ -174,13 +175,14 @@ def light_path(
     """Find the path of least time between two points."""
     from cnf.demo import plots, tables
     from cnf.demo.light_path import solve_light_path
-    from cnf.demo.running import describe_ends
+    from cnf.demo.running import check_finished, describe_ends
     from cnf.reports.plots import check_pictures
 
     if out is not None:
         check_pictures()
         check_target(out)
     result = solve_light_path(steps=steps, seed=seed)
+    check_finished(result.history)
     say(tables.light_path_table(result))
     say(f"\n{describe_ends(result)}\n{result.certificate}")
     if out is not None:

@@ -54,8 +54,11 @@ def solve(
 
 
 def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
-    """Solve, show and write; an answer that does not hold is written first, and then an error."""
-    from cnf.pde.report.folder import write_answer
+    """Solve, show and write; an answer that does not hold is written first, and then an error.
+
+    Ctrl-C ends the tuning with the best so far, which does not replace an answer that is there already.
+    """
+    from cnf.pde.report.folder import is_answer, write_answer
     from cnf.pde.report.table import answer_table
     from cnf.reports.plots import check_pictures
 
@@ -65,6 +68,9 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
         say(line)
+    if answer.tuning.interrupted and isinstance(out, Path) and is_answer(out):
+        say(f"\n{out} holds an answer already, which is kept; this one goes to {out / 'interrupted'}")
+        out = out / "interrupted"
     if out is not None:
         folder = out if isinstance(out, Path) else out.target
         made = write_answer(answer, out)
@@ -74,6 +80,8 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         say(f"\nwritten to {folder}: {', '.join(names)}")
     else:
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
+    if answer.tuning.interrupted:
+        raise KeyboardInterrupt
     if not answer.certificate.exact:
         raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
     open_on_purpose = problem.solving.underdetermined == "minimum-norm"  # another field may differ then

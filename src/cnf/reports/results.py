@@ -161,6 +161,9 @@ def _resolve(target: Path) -> Path:
         if place.exists() and not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         place.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        blocking = next(path for path in place.parents if path.exists())
+        raise FileError(f"cannot write into {target}: {blocking} is a file; choose another folder") from None
     except (OSError, ValueError) as error:
         raise _refusal(target, error) from None
     return place

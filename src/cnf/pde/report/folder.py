@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")
 
 
+def is_answer(folder: Path) -> bool:
+    """Whether the folder holds an answer."""
+    return (folder / "solution.pt").is_file()
+
+
 def write_answer(
     answer: Answer, folder: object, progress: Callable[[str], None] | None = None, pictures: bool = True
 ) -> list[Path]:
