@@ -85,6 +85,11 @@ class FileError(CnfError):
 class MissingExtraError(CnfError):
     """An optional package is needed for this feature."""
 
+    @staticmethod
+    def of(need: str, packages: str, extra: str) -> MissingExtraError:
+        """Say what needs what, with commands that work: cnf itself is on no index, so an extra needs its source."""
+        return MissingExtraError(f'{need}: pip install {packages}, or pip install ".[{extra}]" in a clone of cnf')
+
 
 class CnfWarning(UserWarning):
     """Base of every warning given by cnf."""

@@ -20,7 +20,7 @@ from cnf.certificate.sizes import extents, row_sizes, typical_amplitude
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
-from cnf.systems.quadrature import quadrature_errors
+from cnf.systems.quadrature import doubts, quadrature_errors
 
 ALONE = 4  # points of a constraint that are also evaluated on their own
 
@@ -36,6 +36,11 @@ class Measured(Protocol):
 
     @property
     def constraints(self) -> tuple[Constraint, ...]: ...
+
+    @property
+    def reason(self) -> str:
+        """What is known, apart from the systems, that explains a missed condition."""
+        ...
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         """L f, (P, R), by the way that queries take."""
@@ -84,6 +89,7 @@ def certify(
     basis = solution.basis
     account = expansion.account
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
@@ -97,8 +103,9 @@ def certify(
         measured=measured,
         notes=account.notes,
         shared=account.shared,
+        unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
-        hint=account.reason_for(violated, max((r.relative for r in residuals.values()), default=0.0) / tolerance),
+        hint=(account.reason_for(violated, times) or solution.reason) if violated else "",
         findings=Inquiry(account, expansion.blocks, tuple(constraints)),
     )
 

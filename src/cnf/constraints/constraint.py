@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cnf.errors import ConstraintError, OperatorError
 from cnf.operators.coefficients import Datum, called, evaluate
-from cnf.operators.expansion import Probe, expand
+from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
 
@@ -53,7 +53,7 @@ class Constraint:
     points: Tensor
     values: Tensor
     right_hand_side: RightHandSide
-    level: int = 0  # refinement of the quadrature of its integrals
+    rules: Rules = field(default_factory=dict)  # for its integrals; plain ones where there is none
 
     @property
     def rows(self) -> int:
@@ -62,11 +62,11 @@ class Constraint:
 
     def expanded(self) -> list[Probe]:
         """Where the field is looked at; evaluated anew, so that learnable coefficients keep their gradients."""
-        return expand(self.operator, self.points, self.level)
+        return expand(self.operator, self.points, self.rules)
 
-    def refined(self, level: int) -> Constraint:
-        """The same conditions with their integrals worked out at another level of refinement."""
-        return self if level == self.level else replace(self, level=level)
+    def ruled(self, rules: Rules) -> Constraint:
+        """The same conditions with their integrals worked out by other rules."""
+        return replace(self, rules=dict(rules))
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Constraint:
         if self.points.dtype == dtype and (device is None or self.points.device == device):
@@ -87,7 +87,7 @@ class Constraint:
     def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
         side = RightHandSide(_as_source(values, self.name), self.right_hand_side.frame)
-        return make_constraint(self.name, self.operator, self.points, side).refined(self.level)
+        return make_constraint(self.name, self.operator, self.points, side).ruled(self.rules)
 
     def at(self, points: Tensor, name: str | None = None) -> Constraint:
         """The same equation at other points; needs a right-hand side that is known everywhere."""
@@ -96,8 +96,7 @@ class Constraint:
                 f"constraint {self.name!r} has its values only at its own points; give `equals` as a number, "
                 "a callable or the right-hand side of the equation to use it elsewhere"
             )
-        found = make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
-        return found.refined(self.level)
+        return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
 
     def __getstate__(self) -> dict[str, object]:
         """For pickle and copies: values without the graph they were worked out in; `renewed` makes it again."""

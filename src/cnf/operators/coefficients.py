@@ -142,6 +142,29 @@ FOLDED: dict[type[sp.Expr], Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def simplest(expression: sp.Expr) -> sp.Expr:
+    """Zero if it multiplies out to that; otherwise as it stands or multiplied out, whichever takes less to evaluate.
+
+    Functions keep their arguments: SymPy would make e^{-3000 (x - 1/2)^2} a product of 1e-326 and e^{3000 x}, and
+    (x - 1/2)^20 a sum whose terms cancel.
+    """
+    if expression.is_Number or expression.is_Symbol:
+        return expression
+    if sp.expand(expression) == 0:
+        return sp.S.Zero
+    expanded = expression.expand(deep=False, power_exp=False, power_base=False, log=False)
+    return expression if sp.count_ops(expression) < sp.count_ops(expanded) else expanded
+
+
+def factors(product: sp.Mul) -> list[sp.Expr]:
+    """The factors of a product, exponentials in one: e^{800 x} e^{-800 x^2} is small where e^{800 x} overflows."""
+    powers = [a for a in product.args if isinstance(a, sp.exp)]
+    if len(powers) < 2:
+        return list(product.args)
+    rest = [a for a in product.args if not isinstance(a, sp.exp)]
+    return [*rest, sp.exp(sp.Add(*(a.args[0] for a in powers)))]
+
+
 def evaluate(
     expression: sp.Expr, values: Mapping[sp.Symbol, Tensor], data: Mapping[str, Datum], like: Tensor
 ) -> Tensor:
@@ -172,7 +195,7 @@ class _Walk:
             return self._row(node)
         if node.is_Pow:
             return self._power(*node.args)
-        parts = [self.value(argument) for argument in node.args]
+        parts = [self.value(argument) for argument in (factors(node) if node.is_Mul else node.args)]
         if node.func in FOLDED:
             return _fold(FOLDED[node.func], parts)
         if node.func in UNARY:
