@@ -137,6 +137,9 @@ def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
     basis = builder.built(what["basis"], "basis")
     base = builder.built(what["base"], "base")
     constraints = check_constraints(builder.built(what["constraints"], "constraints"))
+    levels = None if what["levels"] is None else [check_level(level) for level in what["levels"]]
+    for constraint, level in zip(constraints, levels or (), strict=levels is not None):
+        check_work(constraint.operator, constraint.points, level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # they were given when the field was made
         field = make(
@@ -148,9 +151,8 @@ def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
             on_violation=what["on_violation"],
         )
     restore_state(field, state)
-    if what["levels"] is not None:  # integrals worked out as finely as they were, whatever was found right now
-        pairs = zip(field.constraints, what["levels"], strict=True)
-        field.constraints = tuple(c.refined(check_level(level)) for c, level in pairs)
+    if levels is not None:  # integrals worked out as finely as they were, whatever was found right now
+        field.constraints = tuple(c.refined(level) for c, level in zip(field.constraints, levels, strict=True))
     frozen = set(what["frozen"])
     for name, parameter in field.named_parameters():
         parameter.requires_grad_(name not in frozen)
