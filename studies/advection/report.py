@@ -30,7 +30,6 @@ LOSSES = {
     "skewed-rbf-paper": "log condition number\n+ total variation",
     "siren": "mean square residual\n+ 10 x initial misfit",
 }
-GRID = {"which": "major", "color": "#E2E2E2", "linewidth": 0.7}
 FLOOR = 1e-17  # a logarithmic axis has no place for zero
 COLUMNS = (
     "perturbation",
@@ -131,7 +130,7 @@ def plot_errors(cases: Sequence[Case], path: object) -> Path:
         panel.set_ylabel("RMSE")
         panel.set_title("advection on scattered points")
         panel.minorticks_off()
-        panel.grid(True, axis="y", **GRID)
+        panel.grid(True, axis="y")
         panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     return draw(path, (7.6, 4.2), paint)
@@ -164,7 +163,7 @@ def plot_curves(cases: Sequence[Case], path: object) -> Path:
             panel.set_title(method, color=COLOURS[method], fontweight="bold")
             panel.set_ylabel(LOSSES[method])
             panel.set_xlabel("step")
-            panel.grid(True, axis="y", **GRID)
+            panel.grid(True, axis="y")
             panel.xaxis.get_major_locator().set_params(integer=True)
             if method == "skewed-rbf-paper":
                 everything = [v for c in cases if c.method == method for v in c.curve.loss]
@@ -244,7 +243,7 @@ def _paint_level(panel: Any, cases: Sequence[Case], level: float) -> None:
     panel.minorticks_off()
     panel.set_title(f"perturbation {level:g}")
     panel.set_xlabel("step")
-    panel.grid(True, axis="y", **GRID)
+    panel.grid(True, axis="y")
 
 
 def _grouped(cases: Sequence[Case]) -> dict[tuple[float, str], list[Case]]:

@@ -21,7 +21,6 @@ COLOURS = {
     "dot-product kernel": BLUE,
     "Gaussian kernel": BLACK,
 }
-GRID = {"which": "major", "axis": "y", "color": "#E2E2E2", "linewidth": 0.7}
 LOST = "#F1EDEA"  # where float64 resolves nothing
 
 
@@ -78,7 +77,7 @@ def plot_conditioning(results: Sequence[Conditioning], path: object, title: str 
             panel.axhspan(RESOLVED, top, color=LOST, zorder=0, linewidth=0)
             panel.set_yticks([1.0, 1e4, 1e8, 1e12, 1e16])
             panel.minorticks_off()
-            panel.grid(True, **GRID)
+            panel.grid(True, axis="y")
             panel.xaxis.get_major_locator().set_params(integer=True, nbins=4 if panel is not together else 9)
         for panel in small[1:]:
             panel.tick_params(labelleft=False)

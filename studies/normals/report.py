@@ -169,7 +169,7 @@ def plot_curves(cases: Sequence[Case], path: object) -> Path:
             for panel in (above, below):
                 panel.set_yscale("log")
                 panel.minorticks_off()
-                panel.grid(True, axis="y", color="#E2E2E2", linewidth=0.7)
+                panel.grid(True, axis="y")
         panels[0, 0].set_ylabel("eikonal loss")
         worst = max(max(c.course.residual) for c in trained)
         panels[1, 0].set_ylim(1e-16, max(1e-11, 3 * worst))  # all of what is rounding looks like it
@@ -203,7 +203,7 @@ def plot_errors(cases: Sequence[Case], path: object) -> Path:
         panel.set_xlim(-0.5, len(shapes) - 0.5)
         panel.set_ylabel("mean normal error, after training")
         panel.minorticks_off()
-        panel.grid(True, axis="y", color="#E2E2E2", linewidth=0.7)
+        panel.grid(True, axis="y")
         panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     return draw(path, (7.8, 4.0), paint)

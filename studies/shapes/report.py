@@ -124,9 +124,8 @@ def plot_study(rows: Sequence[Row], path: object) -> Path:
                     colour = COLOURS[shapes.index(shape) % len(COLOURS)]
                     panel.plot(value, place, "o", color=colour, markersize=6, markeredgecolor="white", zorder=3)
             panel.set(xscale="log", title=title)
-            panel.grid(True, axis="x", which="major", color="#E2E2E2", linewidth=0.7)
+            panel.grid(True, axis="x")
             panel.grid(True, axis="y", color="#F0F0F0", linewidth=0.7)
-            panel.set_axisbelow(True)
             panel.set_yticks(range(len(methods)), methods)
             panel.tick_params(axis="y", length=0)
             panel.spines["left"].set_visible(False)

@@ -112,7 +112,7 @@ def plot_scaling(runs: Sequence[Run], path: object) -> Path:
                     straight = [value * end / last for end in ends]
                     panel.loglog(ends, straight, "--", color=GREY, linewidth=1, zorder=1, label="in proportion")
             panel.set_xlabel("points")
-            panel.grid(True, which="major", color="#E2E2E2", linewidth=0.7)
+            panel.grid(True)
             panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16))
         left.set_ylabel("seconds")
         right.set_ylabel("MB")

@@ -69,7 +69,7 @@ def plot_transfer(result: Transfer, path: object) -> Path:
         panel.set_ylabel("nRMSE")
         panel.set_title(r"trained at $\mu = 0$ only, every other shift solved without training")
         panel.minorticks_off()
-        panel.grid(True, which="major", axis="y", color="#E2E2E2", linewidth=0.7)
+        panel.grid(True, axis="y")
         panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     return draw(path, (7.6, 3.8), paint)

@@ -146,7 +146,7 @@ def plot_tuning(results: Sequence[Advection], path: object) -> Path:
         panel.set_xlabel("bandwidth")
         panel.set_ylabel("held-out residual (root mean square)")
         panel.set_title(f"choosing a bandwidth, perturbation {results[0].perturbation:g}")
-        panel.grid(True, which="major", color="#DDDDDD", linewidth=0.7)
+        panel.grid(True)
         panel.minorticks_off()
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -180,7 +180,7 @@ def plot_slices(result: Advection, path: object, times: Sequence[float] = (0.0, 
         bottom.set_ylabel("|error|")
         bottom.set_xlabel("x")
         bottom.set_xlim(0, 1)
-        bottom.grid(True, which="major", axis="y", color="#DDDDDD", linewidth=0.7)
+        bottom.grid(True, axis="y")
 
     return draw(path, (6.4, 5.0), paint)
 
@@ -221,7 +221,7 @@ def plot_learning(history: History, path: object, title: str, loss: str, least: 
             panel.set_xlabel("step")
             panel.xaxis.get_major_locator().set_params(integer=True)
             panel.minorticks_off()
-            panel.grid(True, which="major", axis="y", color="#DDDDDD", linewidth=0.7)
+            panel.grid(True, axis="y")
 
     return draw(path, (9.0, 3.4), paint)
 

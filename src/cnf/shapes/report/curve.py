@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cnf.reports.plots import draw
-from cnf.reports.tables import csv_text, write_text
+from cnf.reports.tables import Table, write_text
 from cnf.shapes.report.field_panel import paint_field
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def write_curve(found: PlanarCurve, folder: Path) -> list[Path]:
     """curve.csv, curve.svg, curve.png, curve.json and field.pt."""
     lines = [[k, *vertex] for k, curve in enumerate(found.curves) for vertex in curve.tolist()]
     made = [
-        write_text(folder / "curve.csv", csv_text(["curve", "x", "y"], lines)),
+        write_text(folder / "curve.csv", Table(["curve", "x", "y"], lines).csv()),
         write_text(folder / "curve.svg", svg_text(found)),
         plot_curve(found, folder / "curve.png"),
         write_text(folder / "curve.json", json.dumps(summary(found), indent=2) + "\n"),
