@@ -8,7 +8,7 @@ import torch
 import cnf
 from cnf import losses
 from cnf.errors import ViolationError, ViolationWarning
-from cnf.field import SAMPLE
+from cnf.solving import SAMPLE
 from cnf.systems import dense
 from cnf.systems.expansions import BasisExpansion
 from cnf.training import fit
