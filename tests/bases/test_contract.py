@@ -224,7 +224,7 @@ def test_in_pieces_is_the_same(case: Case, monkeypatch):
     monkeypatch.setattr(assembly, "PIECE", 2 * basis.size)
     monkeypatch.setattr(assembly, "KEEP", 1)
     pieces = run()
-    assert len(calls) > 5  # otherwise this test tests nothing
+    assert len(calls) >= 5  # otherwise this test tests nothing
     assert (whole[0] - pieces[0]).abs().max() <= 1e-13 * float(whole[0].abs().max())
     assert (whole[1] - pieces[1]).abs().max() <= 1e-9 * float(whole[1].abs().max())
     largest = max((float(a.abs().max()) for a in whole[2]), default=0.0)

@@ -78,7 +78,7 @@ def certify(
             off = _solver_residual(by_solver, i, shapes[i], asked)
             chosen = _chosen_points(off, sample)
             part = [probe if chosen is None else probe.at(chosen) for probe in probes]
-            alone = ALONE if sample is None else 0  # a spot check is for every step: it must cost next to nothing
+            alone = ALONE if chosen is None else 0  # a sample claims nothing; what measures all points may say exact
             found = measure_rows(solution, part, asked if chosen is None else asked[chosen], alone)
             measured += found.numel()
             off = found if chosen is None else off.index_copy(0, chosen, found)

@@ -135,8 +135,7 @@ class GlobalExpansion(BasisExpansion):
         matrices = self.evaluator.rows(points, requests)  # (P, K, N)
         channels = [(matrices[:, k], self._weights(r.channel)) for k, r in enumerate(requests)]
         sums = torch.stack([matrix @ weights for matrix, weights in channels], dim=1)
-        exact = ((matrix.to(torch.float64), weights.to(torch.float64)) for matrix, weights in channels)
-        squares = torch.stack([_summed_squares(matrix, weights) for matrix, weights in exact], dim=1)
+        squares = torch.stack([_summed_squares(matrix, weights) for matrix, weights in channels], dim=1)
         return torch.stack([sums.to(torch.float64), squares], dim=1)
 
     def _weights(self, channel: int) -> Tensor:
@@ -146,6 +145,15 @@ class GlobalExpansion(BasisExpansion):
         if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
             return [points]
         return points.split(max(1, ROWS // max(1, self.size * requests)))
+
+
+def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
+    """sum_j (m_pj w_j)^2 in one product; huge coefficients, which make for tiny weights, must not overflow."""
+    matrix, weights = matrix.to(torch.float64), weights.to(torch.float64)
+    size = float(weights.abs().max())
+    if size and not 1e-50 < size < 1e50:
+        matrix, weights = matrix * size, weights / size
+    return matrix.square() @ weights.square()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +168,6 @@ class LocalExpansion(BasisExpansion):
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
         return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
-
-
-def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
-    """sum_j (matrix_pj weights_j)^2, (P,); huge rows with tiny weights neither overflow nor vanish."""
-    largest = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
-    return (matrix * largest).square_() @ (weights / largest).square()
 
 
 def sum_in_pieces(piece: Callable[[Tensor, Sequence[Request]], Tensor], probe: Probe, size: int) -> Tensor:

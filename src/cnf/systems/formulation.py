@@ -102,7 +102,8 @@ class Expansion(ABC):
 
     @property
     def weight_norm(self) -> float:
-        return float(torch.linalg.vector_norm(self.weights.detach()))
+        largest = float(self.weights.detach().abs().max()) or 1.0  # squares of tiny weights would vanish
+        return largest * float(torch.linalg.vector_norm(self.weights.detach() / largest))
 
     def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
         """The same with the functions of the basis `name` evaluated in another precision."""
