@@ -15,6 +15,8 @@ from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
 
+WIDER = "give the points in torch.float64, or multiply the equation by a number"
+
 Values = float | Tensor | Callable[[Tensor], Tensor]
 
 
@@ -111,24 +113,43 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
     frame = operator._needs_frame()
     x = as_points(points, len(frame.coordinates), name)
     values = side.at(x, len(operator.rows), name)
+    narrow = x.dtype != torch.float64
+    wide = side.at(x.to(torch.float64), len(operator.rows), name).detach() if narrow else values
     if not torch.isfinite(values).all():
         bad = int((~torch.isfinite(values)).sum())
-        raise ConstraintError(
-            f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them"
-        )
+        advice = WIDER if torch.isfinite(wide).all() else "remove or repair them"
+        raise ConstraintError(f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; {advice}")
+    if narrow and bool((values == 0).all()) and bool((wide != 0).any()):
+        raise ConstraintError(f"constraint {name!r}: all values are too small for {x.dtype}; {WIDER}")
     try:
-        probes = expand(operator, x)
+        sizes = _row_sizes(operator, x)
+        exact = _row_sizes(operator, x.to(torch.float64)) if narrow else sizes
     except OperatorError as error:
         raise ConstraintError(f"constraint {name!r}: {error}") from error
-    for probe in probes:
-        for request in probe.requests:
-            for weight in request.weights.values():
-                if not torch.isfinite(weight).all():
-                    raise ConstraintError(
-                        f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at "
-                        "some points (a division by zero?); move those points or change the coefficient"
-                    )
+    if not torch.isfinite(sizes).all():
+        advice = WIDER if torch.isfinite(exact).all() else "move those points or change the coefficient"
+        raise ConstraintError(
+            f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at some points "
+            f"(a division by zero, an overflow?); {advice}"
+        )
+    if bool(((sizes < torch.finfo(x.dtype).tiny).all(dim=0) & (exact > 0).any(dim=0)).any()):
+        raise ConstraintError(
+            f"constraint {name!r}: the coefficients of {operator.to_latex()} are too small for {x.dtype}, so that "
+            f"nothing is left of the condition; {WIDER}"
+        )
     return Constraint(name, operator, x, values.clone(), side)
+
+
+def _row_sizes(operator: Operator, points: Tensor) -> Tensor:
+    """The largest coefficient of every condition, (P, R), with a plain rule for integrals; NaN if any is."""
+    largest = points.new_zeros(points.shape[0], len(operator.rows))
+    with torch.no_grad():
+        for probe in expand(operator, points):
+            for r, request in zip(probe.rows, probe.requests, strict=True):
+                for weight in request.weights.values():
+                    seen = weight.abs().expand(points.shape[0] * probe.nodes).reshape(-1, probe.nodes).amax(dim=1)
+                    largest[:, r] = torch.maximum(largest[:, r], seen)
+    return largest
 
 
 def as_points(points: object, width: int, name: str) -> Tensor:

@@ -166,8 +166,8 @@ class Partition:
         shares = length / np.maximum((self.upper.max(axis=0) - self.lower.min(axis=0)), 1e-300)
         needs, doubts, hidden = np.zeros(length.shape), set[str](), 0.0
         for cell_variables, change in self._pieces():
-            known = {"cut": self.layout.settled, "doubts": doubts}
-            ranges = self.near.ranges(cell_variables, self.lower, self.upper, **known)
+            cut = frozenset(replaced(argument, change) for argument in self.layout.settled)
+            ranges = self.near.ranges(cell_variables, self.lower, self.upper, cut=cut, doubts=doubts)
             slopes = [ranges.of(replaced(self.place.at(name), change)) for name in self.coordinates]
             boxes = (np.stack([b.lower for b in slopes], axis=1), np.stack([b.upper for b in slopes], axis=1))
             functions = _along(self.detail.pace(*boxes), slopes) * length

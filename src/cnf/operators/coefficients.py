@@ -170,9 +170,11 @@ def evaluate(
 ) -> Tensor:
     """Value of `expression` with its symbols bound to tensors that broadcast together.
 
-    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis.
+    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis. What comes between
+    is in float64, so that only a result beyond the range of float32 overflows there.
     """
-    return _Walk(expression, values, data, like).value(expression)
+    wide = {symbol: value.to(torch.float64) for symbol, value in values.items()}
+    return _Walk(expression, wide, data, like.to(torch.float64), like.dtype).value(expression).to(like.dtype)
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ class _Walk:
     values: Mapping[sp.Symbol, Tensor]
     data: Mapping[str, Datum]
     like: Tensor
+    given: torch.dtype  # that callables are called in
 
     def value(self, node: sp.Expr) -> Tensor:
         if node.is_Number or node.is_NumberSymbol:
@@ -221,7 +224,7 @@ class _Walk:
         function = self.data[node.data]
         assert callable(function)
         columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
-        points = torch.stack(columns, dim=-1)  # (..., D)
+        points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
         result = derivative(lambda x: _column(_answer(function, x, node.data), node.data, x), flat, node.orders)
         return result.reshape(points.shape[:-1]).to(self.like)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import sympy as sp
@@ -79,30 +79,33 @@ def lay_along_kinks(
         own, outer = variables[v], set(variables[:v])
         mine = [g for g in pending if own in g.free_symbols and not g.free_symbols & set(variables[v + 1 :])]
         for argument in sorted(mine, key=lambda g: not g.free_symbols & outer):  # what moves with outer ones first
-            where = _zero_of(argument, own)
+            places = _zeros_of(argument, own)
             tied = bool(argument.free_symbols & outer)
-            if where is None and (tied or relative[v]):
-                continue
             if not tied and not relative[v] and not _moves(argument, own, near):
                 breaks[v] = np.union1d(breaks[v], roots(argument, own, *spans[v], near))
-            elif (
-                where is not None and len(cuts) < MOST_CUTS and not (relative[v] and any(c.variable == v for c in cuts))
-            ):
+                continue
+            taken = sum(cut.variable == v for cut in cuts)
+            fits = 0 < len(places) <= MOST_CUTS - len(cuts) and not ((relative[v] or tied) and taken + len(places) > 1)
+            if fits:
                 relative[v] = relative[v] or tied
-                cuts.append(Cut(v, where))
                 settled.add(argument)
-                pending += [where - limit for limit in limits[v] if (where - limit).free_symbols & outer]
+                cuts += [Cut(v, where) for where in places]
+                pending += [w - limit for w in places for limit in limits[v] if (w - limit).free_symbols & outer]
     return Layout(tuple(cuts), tuple(breaks), tuple(relative), frozenset(settled))
 
 
-def _zero_of(argument: sp.Expr, variable: sp.Symbol) -> sp.Expr | None:
-    """Where an argument that is linear in the variable vanishes; None for all others."""
-    if argument.atoms(DataFunction) or argument.atoms(sp.Abs, sp.sign, sp.Max, sp.Min):
-        return None
-    slope = argument.diff(variable)
-    if not slope.is_number or slope == 0:
-        return None
-    return -argument.xreplace({variable: sp.S.Zero}) / slope
+def _zeros_of(argument: sp.Expr, variable: sp.Symbol) -> list[sp.Expr]:
+    """Where an argument that is linear in the variable on either side of its kinks vanishes; empty for all others."""
+    sizes = sorted(argument.atoms(sp.Abs), key=sp.default_sort_key)
+    signs = product(*[(1, -1)] * len(sizes)) if len(sizes) < MOST_CUTS else ()
+    found = []
+    for sign in signs:
+        straight = argument.xreplace({a: s * a.args[0] for a, s in zip(sizes, sign, strict=True)})
+        slope = straight.diff(variable) if not straight.atoms(DataFunction, sp.sign, sp.Max, sp.Min) else sp.nan
+        if not slope.is_number or not slope.is_finite or slope == 0:
+            return []
+        found.append(-straight.xreplace({variable: sp.S.Zero}) / slope)
+    return found
 
 
 def _moves(argument: sp.Expr, variable: sp.Symbol, near: Surroundings) -> bool:

@@ -160,6 +160,9 @@ class Ranges:
         slope = _times(b.slope, (abs(n) * np.maximum(least ** (-n - 1), size ** (-n - 1)))[:, None])
         return Bounds(low, high, slope, pace)
 
+    def _is_cut(self, argument: sp.Expr) -> bool:
+        return argument in self.cut or -argument in self.cut
+
     def _extreme(self, node: sp.Expr) -> Bounds:
         choose = np.maximum if isinstance(node, sp.Max) else np.minimum
         parts = [self._of(a) for a in node.args]
@@ -170,7 +173,7 @@ class Ranges:
             apart = _ahead(total, part, choose is np.maximum), _ahead(part, total, choose is np.maximum)
             for ahead, one in zip(apart, (total, part), strict=True):  # one of them decides all over the cell
                 pace, slope = (np.where(ahead[:, None], b, a) for a, b in ((pace, one.pace), (slope, one.slope)))
-            if len(parts) > 2 or (node.args[0] - node.args[k]) not in self.cut:
+            if len(parts) > 2 or not self._is_cut(node.args[0] - node.args[k]):
                 pace = np.where((apart[0] | apart[1])[:, None], pace, np.inf)
             total = Bounds(lower, upper, slope, pace)
         return total
@@ -206,7 +209,7 @@ class Ranges:
 
     def _function(self, function: type[sp.Expr], u: Bounds, argument: sp.Expr) -> Bounds:
         if function in (sp.Abs, sp.sign):
-            inside = _straddles(u) & (argument not in self.cut)
+            inside = _straddles(u) & (not self._is_cut(argument))
             pace = np.where(inside[:, None], np.inf, u.pace)
             if function is sp.Abs:
                 return Bounds(u.least, u.size, u.slope, pace)

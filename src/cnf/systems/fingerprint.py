@@ -238,6 +238,8 @@ def _digest(tensor: Tensor) -> bytes:
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).cpu()
+    if flat.stride(0) != 1:  # a single number that was expanded counts as contiguous
+        flat = flat.clone(memory_format=torch.contiguous_format)
     return _hash(flat.view(torch.uint8).numpy())
 
 

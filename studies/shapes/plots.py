@@ -1,39 +1,20 @@
-"""Report of the study of shapes: a table per shape and one of means, dot plots, and shaded pictures side by side."""
+"""Shapes, pictures of the study: dot plots, and shaded pictures side by side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cnf.files import write_atomically
 from cnf.reports.plots import BLUE, GREEN, INK, ORANGE, RED, SKY, draw
-from cnf.reports.tables import text_table
+from cnf.shapes.clouds.mesh import Mesh
+from studies.shapes.collection import SHAPES, Shape
+from studies.shapes.tables import mean_of
+from studies.study import Row
 
-if TYPE_CHECKING:
-    from cnf.shapes.clouds.mesh import Mesh
-    from studies.shapes.study import Row
-
-COLUMNS = {  # heading -> (name, how a number is written)
-    "Chamfer e-4": ("chamfer", lambda v: f"{1e4 * v:.2f}"),
-    "Hausdorff": ("hausdorff", lambda v: f"{v:.4f}"),
-    "normals": ("normal_consistency", lambda v: f"{v:.4f}"),
-    "F .002": ("f_fine", lambda v: f"{v:.3f}"),
-    "F .01": ("f_coarse", lambda v: f"{v:.4f}"),
-    "inputs mean": ("input_mean", lambda v: f"{v:.0e}"),
-    "inputs max": ("input_max", lambda v: f"{v:.1e}"),
-    "angle": ("input_angle_mean", lambda v: f"{v:.2f}"),
-    "closed": ("watertight", lambda v: "yes" if v == 1 else "no" if v == 0 else f"{100 * v:.0f} %"),
-    "parts": ("components", lambda v: f"{v:g}"),
-    "Euler": ("euler", lambda v: f"{v:g}"),
-    "faces k": ("faces", lambda v: f"{v / 1000:.0f}"),
-    "seconds": ("seconds", lambda v: f"{v:.1f}"),
-    "processor": ("processor_seconds", lambda v: f"{v:.1f}"),
-    "MB": ("megabytes", lambda v: f"{v:.0f}"),
-}
 PANELS = {  # title -> name
     "Chamfer distance": "chamfer",
     "Hausdorff distance": "hausdorff",
@@ -45,77 +26,19 @@ PANELS = {  # title -> name
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, INK)
 LARGEST_ERROR, ERROR_COLOURS = 0.005, "YlOrRd"  # of the coloured pictures
 SMALLEST = 1e-9  # distances below it are drawn there: as good as zero
-NOTES = (
-    "Distances for shapes of size 2. Chamfer: mean of both directions, to triangles; normals: mean |cos| at closest "
-    "points; F: F-scores at 0.002 and 0.01; inputs: distance of the given points from the mesh; angle: mean degrees "
-    "between their normals and the faces there; seconds: by the clock without imports; "
-    "processor: the seconds all threads worked, which a busy machine does not lengthen; MB: peak memory of the process."
-)
-
-
-PAPER_NOTE = (
-    " paper: the paper's scheme, a small system for every node of the grid, here in batches and near the surface only; "
-    "the paper reports about 8 hours for 160^3 nodes, one at a time and on other hardware."
-)
-
-
-def study_notes(rows: Sequence[Row]) -> str:
-    """What the columns mean."""
-    return NOTES + (PAPER_NOTE if any(row.method == "paper" for row in rows) else "")
-
-
-def study_text(rows: Sequence[Row]) -> str:
-    """A table per shape; and, of several shapes, one of means over the methods that finished on all of them."""
-    shapes, methods = list(dict.fromkeys(r.shape for r in rows)), list(dict.fromkeys(r.method for r in rows))
-    parts = [f"{shape}\n{_table([[r] for r in rows if r.shape == shape])}" for shape in shapes]
-    if len(shapes) > 1:
-        groups = [[r for r in rows if r.method == method and r.finished] for method in methods]
-        whole = [group for group in groups if len(group) == len(shapes)]
-        if whole:
-            parts.append(f"mean over {', '.join(shapes)}\n{_table(whole)}")
-    return "\n\n".join(parts)
-
-
-def _table(groups: Sequence[Sequence[Row]]) -> str:
-    lines = []
-    for group in sorted(groups, key=lambda g: _mean(g, "chamfer", math.inf)):
-        lines.append([group[0].method, *(_write(group, *column) for column in COLUMNS.values())])
-    table = text_table(["method", *COLUMNS], lines)
-    failed = [f"{g[0].method}: {g[0].note}" for g in groups if not g[0].finished]
-    return "\n".join([table, *failed])
-
-
-def _mean(group: Sequence[Row], name: str, nothing: float = math.nan) -> float:
-    values = [value for row in group if (value := row.value(name)) is not None]
-    return math.fsum(values) / len(values) if values else nothing
-
-
-def _write(group: Sequence[Row], name: str, style: Any) -> str:
-    value = _mean(group, name)
-    if name == "euler" and len({row.value(name) for row in group}) > 1:
-        return "mixed"  # a mean of Euler numbers says nothing
-    return "-" if math.isnan(value) else style(value)
-
-
-def write_study(rows: Sequence[Row], path: object) -> Path:
-    """The tables as a text file."""
-    return write_atomically(
-        path, lambda file: file.write_text(f"{study_text(rows)}\n\n{study_notes(rows)}\n", encoding="utf-8")
-    )
 
 
 def plot_study(rows: Sequence[Row], path: object) -> Path:
     """One panel per measure, one line per method, a dot per shape; the best methods of the first panel on top."""
-    done = [r for r in rows if r.finished]
-    shapes, methods = list(dict.fromkeys(r.shape for r in done)), list(dict.fromkeys(r.method for r in done))
-    methods.sort(key=lambda m: -_mean([r for r in done if r.method == m], "chamfer"))  # the last is drawn on top
+    shapes, methods = list(dict.fromkeys(r["shape"] for r in rows)), list(dict.fromkeys(r["method"] for r in rows))
+    methods.sort(key=lambda m: -mean_of([r for r in rows if r["method"] == m], "chamfer"))  # the last is drawn on top
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(2, 3, sharey=True).ravel()
         for panel, (title, name) in zip(panels, PANELS.items(), strict=True):
             for place, method in enumerate(methods):
-                own = [r for r in done if r.method == method]
-                values = [(r.shape, max(v, SMALLEST)) for r in own if (v := r.value(name)) is not None and v == v]
+                own = [r for r in rows if r["method"] == method]
+                values = [(r["shape"], max(v, SMALLEST)) for r in own if (v := r[name]) is not None and v == v]
                 if not values:
                     continue
                 numbers = [v for _, v in values]
@@ -124,9 +47,8 @@ def plot_study(rows: Sequence[Row], path: object) -> Path:
                     colour = COLOURS[shapes.index(shape) % len(COLOURS)]
                     panel.plot(value, place, "o", color=colour, markersize=6, markeredgecolor="white", zorder=3)
             panel.set(xscale="log", title=title)
-            panel.grid(True, axis="x", which="major", color="#E2E2E2", linewidth=0.7)
+            panel.grid(True, axis="x")
             panel.grid(True, axis="y", color="#F0F0F0", linewidth=0.7)
-            panel.set_axisbelow(True)
             panel.set_yticks(range(len(methods)), methods)
             panel.tick_params(axis="y", length=0)
             panel.spines["left"].set_visible(False)
@@ -170,15 +92,13 @@ def draw_shape(
     """The true mesh and what every method made of it, shaded alike; with `errors` coloured by the distance between."""
     from cnf.shapes.reconstruction.distances import ClosestPoints
     from cnf.shapes.report.shaded import shade_mesh
-    from studies.shapes.study import SHAPES, Shape
 
     look = SHAPES.get(shape, Shape(""))
     distance = ClosestPoints(truth)
     titles = [f"{shape}\nthe true mesh"]
     pictures = [shade_mesh(truth, "three-quarter", up=look.up, turn=look.turn, size=size)]
     for row, mesh in meshes:
-        assert row.measures is not None
-        titles.append(f"{row.method}\nChamfer {1e4 * row.measures.chamfer:.2f}e-4")
+        titles.append(f"{row['method']}\nChamfer {1e4 * row['chamfer']:.2f}e-4")
         colours = _colour_errors(distance.find(mesh.vertices).distances) if errors else None
         pictures.append(shade_mesh(mesh, "three-quarter", colours, up=look.up, turn=look.turn, size=size))
     columns = min(columns, len(pictures))

@@ -13,19 +13,26 @@ from torch import Tensor
 
 import cnf
 from cnf.demo.advection import BETA, PAPER, conditions, exact_field
-from studies.advection import report as reports
+from studies.__main__ import run
 from studies.advection.baselines import RESOLVED, WIDTHS, errors_of, train_siren, widen, worst_residual
-from studies.advection.study import STUDY_METHODS, Case, study_case
+from studies.advection.study import STUDY_METHODS, Advection, error_table, time_table
+from studies.study import Desk, Row
+
+
+def solve(method: str, folder: Path, seed: int = 0, tell=lambda text: None) -> Row:
+    """An eighth of the paper's points: one step of skewed-rbf, 10 of the paper's, 200 of SIREN."""
+    case = {"perturbation": 0.1, "method": method, "seed": seed}
+    return {**case, **Advection(side=12, steps=1).run(case, Desk(folder, method, tell))}
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[Case]:
-    """All methods on an eighth of the paper's points: one step of skewed-rbf, 10 of the paper's, 200 of SIREN."""
-    return [study_case(0.1, method, side=12, steps=1) for method in STUDY_METHODS]
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    folder = tmp_path_factory.mktemp("advection")
+    return [solve(method, folder) for method in STUDY_METHODS]
 
 
-def by_method(cases: list[Case], method: str) -> Case:
-    return next(case for case in cases if case.method == method)
+def by_method(cases: list[Row], method: str) -> Row:
+    return next(case for case in cases if case["method"] == method)
 
 
 def test_a_constant_error() -> None:
@@ -58,45 +65,45 @@ def test_residuals_of_a_plain_function() -> None:
     )
 
 
-def test_hard_conditions_hold_and_soft_ones_do_not(cases: list[Case]) -> None:
+def test_hard_conditions_hold_and_soft_ones_do_not(cases: list[Row]) -> None:
     """Every field of cnf meets 144 conditions to 1e-5 (equal Gaussians) or better; 200 steps of SIREN do not."""
     for case in cases:
-        hard = case.method != "siren"
-        limit = {"rbf": 1e-4, "random-fourier": 1e-8}.get(case.method, 1e-7)
-        assert (case.residual < limit) if hard else (case.residual > 1e-2)
+        hard = case["method"] != "siren"
+        limit = {"rbf": 1e-4, "random-fourier": 1e-8}.get(case["method"], 1e-7)
+        assert (case["residual"] < limit) if hard else (case["residual"] > 1e-2)
 
 
-def test_errors_are_in_the_paper_s_order(cases: list[Case]) -> None:
+def test_errors_are_in_the_paper_s_order(cases: list[Row]) -> None:
     """The held-out residual does better than the paper's objective by at least a hundred, on the same basis."""
-    assert by_method(cases, "random-fourier").rmse < 1e-5
+    assert by_method(cases, "random-fourier")["rmse"] < 1e-5
     skewed, paper = by_method(cases, "skewed-rbf"), by_method(cases, "skewed-rbf-paper")
-    assert skewed.rmse < 0.01 * paper.rmse
-    assert paper.rmse < 0.1
-    assert all(case.rmse <= case.pooled_rmse for case in cases)
+    assert skewed["rmse"] < 0.01 * paper["rmse"]
+    assert paper["rmse"] < 0.1
+    assert all(case["rmse"] <= case["pooled_rmse"] for case in cases)
 
 
-def test_curves(cases: list[Case]) -> None:
+def test_curves(cases: list[Row]) -> None:
     """One point per training step, sixty or so for SIREN; SIREN's error goes from that of noise to a third of it."""
-    steps = {case.method: case.curve.step for case in cases}
+    steps = {case["method"]: case["curve"]["step"] for case in cases}
     assert steps["random-fourier"] == steps["rbf"] == []
     assert steps["skewed-rbf"] == [0]
     assert steps["skewed-rbf-paper"] == list(range(10))
     assert (steps["siren"][0], steps["siren"][-1]) == (0, 200)
     siren = by_method(cases, "siren")
-    assert siren.curve.rmse[0] > 0.5
-    assert siren.curve.rmse[-1] < siren.curve.rmse[0] / 3
-    assert siren.curve.rmse[-1] == siren.rmse  # the last point is the network that is kept
-    assert siren.curve.loss[-1] < 0.05 * siren.curve.loss[0]
+    assert siren["curve"]["rmse"][0] > 0.5
+    assert siren["curve"]["rmse"][-1] < siren["curve"]["rmse"][0] / 3
+    assert siren["curve"]["rmse"][-1] == siren["rmse"]  # the last point is the network that is kept
+    assert siren["curve"]["loss"][-1] < 0.05 * siren["curve"]["loss"][0]
     for case in cases:
-        assert case.curve.seconds == sorted(case.curve.seconds)
+        assert case["curve"]["seconds"] == sorted(case["curve"]["seconds"])
 
 
 @pytest.mark.parametrize("method", ["skewed-rbf-paper", "siren"])
-def test_same_seed_same_result(cases: list[Case], method: str) -> None:
-    again = study_case(0.1, method, side=12, steps=1)
-    assert again.rmse == by_method(cases, method).rmse
-    assert again.curve.loss == by_method(cases, method).curve.loss
-    assert study_case(0.1, method, seed=1, side=12, steps=1).rmse != again.rmse
+def test_same_seed_same_result(cases: list[Row], method: str, tmp_path: Path) -> None:
+    again = solve(method, tmp_path)
+    assert again["rmse"] == by_method(cases, method)["rmse"]
+    assert again["curve"]["loss"] == by_method(cases, method)["curve"]["loss"]
+    assert solve(method, tmp_path, seed=1)["rmse"] != again["rmse"]
 
 
 def test_the_loss_of_siren_is_what_it_says() -> None:
@@ -133,68 +140,48 @@ def test_the_paper_s_start_is_the_widest_that_is_resolved() -> None:
 
 
 @pytest.mark.parametrize("method", ["skewed-rbf", "skewed-rbf-paper", "siren", "rbf"])
-def test_interruption_is_passed_on(method: str) -> None:
+def test_interruption_is_passed_on(method: str, tmp_path: Path) -> None:
     """fit swallows Ctrl-C; a study must not take half a training for a result."""
-    seen = []
 
-    def interrupt(trial) -> None:
-        seen.append(trial)
-        if trial.what == "step" or method == "rbf":
+    def interrupt(text: str) -> None:
+        if method == "rbf" or "step" in text:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        study_case(0.1, method, side=6, steps=1, report=interrupt)
-    assert seen
+        solve(method, tmp_path, tell=interrupt)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"perturbation": math.nan}, {"perturbation": -1.0}, {"method": "sirene"}, {"steps": 0}, {"side": 1}]
-)
-def test_bad_input_is_refused(arguments: dict) -> None:
-    with pytest.raises(cnf.errors.CnfError):
-        study_case(**{"method": "siren", **arguments})
-
-
-def test_tables_have_the_paper_beside_ours(cases: list[Case]) -> None:
-    text = reports.study_text(cases)
-    lines = {line.split()[1]: line.split() for line in text.splitlines() if line.startswith("0.1 ")}
+def test_tables_have_the_paper_beside_ours(cases: list[Row]) -> None:
+    lines = {row[1]: row for row in error_table(cases).rows}
     assert set(lines) == set(STUDY_METHODS)
     for method, expected in (("rbf", "rbf"), ("skewed-rbf", "skewed-rbf"), ("skewed-rbf-paper", "skewed-rbf")):
-        assert lines[method][4:6] == [f"{value:.4f}" for value in PAPER[expected][0.1]]
-    assert lines["siren"][4:6] == ["-", "-"]
-    assert float(lines["rbf"][6]) == pytest.approx(0.1484 / by_method(cases, "rbf").rmse, rel=0.05)
-    header, rows, _ = reports.time_rows(cases)
-    times = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+        assert list(lines[method][4:6]) == [f"{value:.4f}" for value in PAPER[expected][0.1]]
+    assert list(lines["siren"][4:6]) == ["-", "-"]
+    assert float(str(lines["rbf"][6])) == pytest.approx(0.1484 / by_method(cases, "rbf")["rmse"], rel=0.05)
+    table = time_table(cases)
+    times = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
     assert times["siren"]["paper training"] == "36.7"
     assert times["skewed-rbf"]["paper inference"] == "0.0061"
     assert times["random-fourier"]["paper training"] == "-"
-    assert [times[m]["steps"] for m in STUDY_METHODS] == ["-", "-", "1", "10", "200"]
+    assert [times[m]["steps"] for m in STUDY_METHODS] == [None, None, 1, 10, 200]
 
 
-def test_the_worst_seed_is_shown(cases: list[Case]) -> None:
-    other = study_case(0.1, "siren", seed=1, side=12, steps=1)
-    pair = [by_method(cases, "siren"), other]
-    _, rows, _ = reports.error_rows(pair)
-    assert len(rows) == 1
-    assert rows[0][2] == f"{max(case.rmse for case in pair):.1e}"
+def test_the_worst_seed_is_shown(cases: list[Row], tmp_path: Path) -> None:
+    pair = [by_method(cases, "siren"), solve("siren", tmp_path, seed=1)]
+    (row,) = error_table(pair).rows
+    assert row[2] == f"{max(case['rmse'] for case in pair):.1e}"
 
 
-def test_files(cases: list[Case], tmp_path: Path) -> None:
-    reports.write_tables(cases, tmp_path, "A note.")
-    assert (tmp_path / "advection.txt").read_text() == f"{reports.study_text(cases)}\n\nA note.\n"
-    marked = (tmp_path / "advection.md").read_text().splitlines()
-    assert sum(line.startswith("| 0.1") for line in marked) == 5
-    assert len({line.count("|") for line in marked[2:9]}) == 1
-    reports.write_numbers(cases, tmp_path)
+def test_the_study_writes_tables_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two levels, two methods, 256 conditions: four rows, beside the paper's (0.2830 for rbf at level 1)."""
+    arguments = ["--quick", "--levels", "0.1,1", "--methods", "rbf", "--methods", "skewed-rbf", "--steps", "1"]
+    assert run(["advection", *arguments, "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "256 conditions" in text and "0.2830" in text
+    assert "The paper has 1024 conditions, this run 256." in text
     rows = list(csv.DictReader((tmp_path / "advection.csv").read_text().splitlines()))
-    assert [row["method"] for row in rows] == list(STUDY_METHODS)
-    assert [float(row["rmse"]) for row in rows] == [case.rmse for case in cases]
-    curves = list(csv.DictReader((tmp_path / "advection_curves.csv").read_text().splitlines()))
-    assert len(curves) == sum(len(case.curve.step) for case in cases)
-    pictures = [
-        reports.plot_errors(cases, tmp_path / "errors.png"),
-        reports.plot_curves(cases, tmp_path / "curves.png"),
-        reports.plot_maps(cases, tmp_path / "maps.png"),
-        reports.plot_maps(cases[:1], tmp_path / "one.png"),
-    ]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+    wanted = [("0.1", "rbf"), ("0.1", "skewed-rbf"), ("1.0", "rbf"), ("1.0", "skewed-rbf")]
+    assert [(row["perturbation"], row["method"]) for row in rows] == wanted
+    assert all(float(row["rmse"]) < float(row["paper_rmse"]) for row in rows)
+    for name in ("errors", "curves", "maps"):
+        assert (tmp_path / f"advection_{name}.png").read_bytes().startswith(b"\x89PNG")
