@@ -7,6 +7,7 @@ import sys
 
 NAMES = (
     "speed",
+    "measuring",
     "memory",
     "hypernet",
     "light_path",

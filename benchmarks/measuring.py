@@ -23,7 +23,7 @@ import cnf
 from benchmarks.hypernet import build_field, eikonal_points
 from cnf.certificate import Certificate
 
-MODULE = sys.modules["cnf.field"]  # where a solve asks to be measured
+MODULE = sys.modules["cnf.solving"]  # where a solve asks to be measured
 SQUARE = cnf.Box((0.0, 0.0), (1.0, 1.0))
 SPACE = cnf.Space("x y", "u")
 

@@ -257,3 +257,15 @@ def test_every_error_is_ours():
         and value.__module__ == "cnf.errors"
         and not issubclass(value, cnf.errors.CnfError | cnf.errors.CnfWarning)
     )
+
+
+def test_there_is_one_training_loop():
+    """Only `cnf.training` takes gradients and updates parameters by them: everything else calls `cnf.fit`."""
+    by_hand = re.compile(r"zero_grad\(|optimi[sz]er\.step\(|\.backward\(\)")
+    report(
+        place(path, number)
+        for path in FILES
+        if module_of(path)[:2] != ("cnf", "training")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if by_hand.search(line)
+    )

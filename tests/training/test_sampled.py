@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 import cnf
 from cnf import losses
@@ -12,6 +13,7 @@ from cnf.solving import SAMPLE
 from cnf.systems import dense
 from cnf.systems.expansions import BasisExpansion
 from cnf.training import fit
+from cnf.training.verdict import verify
 
 PLANE = cnf.Space("x y", "u")
 UNIT = cnf.Box((0.0, 0.0), (1.0, 1.0))
@@ -44,7 +46,7 @@ def spoiled(monkeypatch):
 def counted(monkeypatch) -> list[int | None]:
     """The samples that measurements are asked for from now on; None: everything."""
     asked: list[int | None] = []
-    for name in ("field", "solution"):
+    for name in ("solving", "solution"):
         module = __import__(f"cnf.{name}", fromlist=["certify"])
         whole = module.certify
 
@@ -103,3 +105,27 @@ def test_a_target_counts_only_if_every_condition_holds(spoiled, monkeypatch):
 def test_fields_that_raise_do_so_at_the_end(spoiled):
     with pytest.raises(ViolationError, match="'data' is missed"):
         fit(field_of(on_violation="raise"), misfit, steps=3, progress=False)
+
+
+class Counting(nn.Module):
+    """A base that keeps a statistic of its own calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1, dtype=torch.float64)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.calls += 1
+        return self.layer(x)
+
+
+def test_verifying_changes_nothing():
+    """Statistics that a base keeps while it trains stay those of the training."""
+    field = field_of(base=Counting())
+    misfit(field.solve())
+    calls = field.base.calls.item()
+    assert calls > 0
+    assert verify(field).exact
+    assert field.base.calls.item() == calls

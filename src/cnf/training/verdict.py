@@ -11,10 +11,21 @@ import warnings
 
 import torch
 
+from cnf.certificate import Certificate
 from cnf.errors import CnfError, ViolationWarning
 from cnf.field import ConstrainedField
+from cnf.training.checkpoint import restore_snapshot, take_snapshot
 from cnf.training.evaluation import WarnOnce
 from cnf.training.history import History
+
+
+def verify(field: ConstrainedField) -> Certificate:
+    """Every condition, measured on the field as it is; statistics that its networks keep in training do not move."""
+    before = take_snapshot(field, [])
+    try:
+        return field.certificate
+    finally:
+        restore_snapshot(before, field, [])
 
 
 def pronounce(field: ConstrainedField, history: History, keep: str, once: WarnOnce) -> None:
@@ -25,7 +36,7 @@ def pronounce(field: ConstrainedField, history: History, keep: str, once: WarnOn
     try:
         with once(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ViolationWarning)  # said below, once
-            certificate = field.certificate
+            certificate = verify(field)
     except (CnfError, torch.linalg.LinAlgError):
         if history.stopped != "interrupted":
             raise
