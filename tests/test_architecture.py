@@ -28,9 +28,11 @@ CORE = [
     ["solvers"],
     ["systems"],  # hands its systems to the solvers
     ["certificate"],
-    ["solution", "description"],
-    ["field"],
     ["storage"],
+    ["solution"],
+    ["solving"],
+    ["field"],
+    ["loading"],
     ["training", "losses"],
 ]
 SLICES = ["pde", "shapes", "materials"]

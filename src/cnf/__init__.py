@@ -7,9 +7,9 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint, Space
 from cnf.domains import Box
 from cnf.field import ConstrainedField
+from cnf.loading import load
 from cnf.pde import Answer, Problem
 from cnf.solution import Solution
-from cnf.storage import load
 from cnf.training import History, fit, pretrain
 
 try:

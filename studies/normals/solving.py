@@ -151,7 +151,7 @@ def in_precision(predict: Field, precision: torch.dtype | None) -> Field:
     """The field with generated networks evaluated in another precision, if it has any."""
     if precision is None or not isinstance(predict, cnf.Solution):
         return predict
-    return cnf.losses.Eikonal(SQUARE, precision=precision).in_precision(predict)
+    return predict.in_precision(precision)
 
 
 def time_inference(predict: Field, repeats: int = 3) -> float:

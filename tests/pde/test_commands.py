@@ -253,7 +253,7 @@ def test_interrupt_is_130(line: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_interrupted_tuning_still_answers(
     line: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """Ctrl-C after two trials: exit code 0, and the verdict says that it was stopped."""
+    """Ctrl-C after two trials: exit code 130, the verdict says so, and the answer that was there is not replaced."""
     from cnf.reports.progress import Part
 
     told: list[object] = []
@@ -263,9 +263,14 @@ def test_interrupted_tuning_still_answers(
         if len(told) == 2:
             raise KeyboardInterrupt
 
+    out = line.parent / "out"
+    assert run(["solve", str(line), "--out", str(out)]) == 0
+    before = (out / "run.json").read_bytes()
     monkeypatch.setattr(Part, "tell", tell)
-    assert run(["solve", str(line)]) == 0
-    assert "tuning was interrupted" in capsys.readouterr().out
+    assert run(["solve", str(line), "--out", str(out)]) == 130
+    shown = capsys.readouterr()
+    assert "tuning was interrupted" in shown.out and shown.err == "interrupted\n"
+    assert (out / "run.json").read_bytes() == before and (out / "interrupted" / "solution.pt").exists()
 
 
 def test_help_of_every_command(capsys: pytest.CaptureFixture[str]):

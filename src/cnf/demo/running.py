@@ -11,6 +11,7 @@ from cnf.demo.advection import Advection, solve_advection
 from cnf.demo.light_path import LightPath
 from cnf.errors import CnfWarning
 from cnf.reports.progress import part
+from cnf.training.history import History
 
 SCAN, SPREADS = 10, 5  # trials to expect
 
@@ -30,9 +31,16 @@ def run_advection(
                     warnings.simplefilter("ignore", CnfWarning)  # the certificates say the same, and are printed
                     result = solve_advection(level, method, seed, steps=steps, bandwidth=start, report=shown.tell)
                     shown.result = f"RMSE {result.rmse:.1e}, worst relative residual {result.residual:.1e}"
+                check_finished(result.history)
                 bandwidth = result.bandwidth if method == "rbf" else bandwidth
                 found.append(result)
     return found
+
+
+def check_finished(history: History | None) -> None:
+    """Half a training is no result: `fit` ends in good order on Ctrl-C, and so it is passed on here."""
+    if history is not None and history.stopped == "interrupted":
+        raise KeyboardInterrupt
 
 
 def describe_ends(result: LightPath) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.errors import CnfError, CnfWarning, FileError, nearest
-from cnf.reports.terminal import check_folder, open_console, say
+from cnf.reports.terminal import open_console, say
 
 if TYPE_CHECKING:
     from cnf.pde.problems import Answer, Problem
+    from cnf.reports.results import Results
 
 File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
 EXPECTED_TRIALS = 14
@@ -45,26 +46,42 @@ def solve(
     changes |= {"tuning": {"objective": objective}} if objective is not None else {}
     changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
     problem = read_problem(file, changes)
-    folder = None
     if out is not None:
-        folder = check_folder(out)
-        from cnf.pde.report.folder import check_pictures, write_answer
+        from cnf.reports.results import check_target
 
+        check_target(out)
+    solve_and_write(problem, out)
+
+
+def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
+    """Solve, show and write; an answer that does not hold is written first, and then an error.
+
+    Ctrl-C ends the tuning with the best so far, which does not replace an answer that is there already.
+    """
+    from cnf.pde.report.folder import is_answer, write_answer
+    from cnf.pde.report.table import answer_table
+    from cnf.reports.plots import check_pictures
+
+    if out is not None:
         check_pictures()  # matplotlib is asked for before the work, not after
     answer = run_problem(problem)
-    from cnf.pde.report.table import answer_table
-
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
         say(line)
-    if folder is not None:
-        made = write_answer(answer, folder)
+    if answer.tuning.interrupted and isinstance(out, Path) and is_answer(out):
+        say(f"\n{out} holds an answer already, which is kept; this one goes to {out / 'interrupted'}")
+        out = out / "interrupted"
+    if out is not None:
+        folder = out if isinstance(out, Path) else out.target
+        made = write_answer(answer, out)
         series = [path for path in made if path.parent != folder]
         names = [path.name for path in made if path.parent == folder]
         names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
         say(f"\nwritten to {folder}: {', '.join(names)}")
     else:
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
+    if answer.tuning.interrupted:
+        raise KeyboardInterrupt
     if not answer.certificate.exact:
         raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
     open_on_purpose = problem.solving.underdetermined == "minimum-norm"  # another field may differ then

@@ -38,14 +38,21 @@ STYLE: Any = {
 }
 
 
+def check_pictures() -> None:
+    """Raise `MissingExtraError` if pictures cannot be drawn; worth asking before a long run."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MissingExtraError.of("pictures need matplotlib", "matplotlib", "viz") from None
+
+
 def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], layout: Any = "constrained") -> Path:
     """Let `paint` fill a figure of `size` inches and save it."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError('pictures need matplotlib: pip install "constrained-neural-fields[viz]"') from None
+    check_pictures()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout=layout)  # no pyplot: nothing global, no windows
         FigureCanvasAgg(figure)

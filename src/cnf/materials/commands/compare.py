@@ -11,7 +11,8 @@ import typer
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.commands import options
 from cnf.materials.commands.single import File, material, train_with_display
-from cnf.reports.terminal import Seed, check_folder, say, split_words
+from cnf.reports.results import check_target, publish
+from cnf.reports.terminal import Seed, say, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,7 @@ def compare(
     env: options.Env = None,
     size: options.Size = 256,
 ) -> None:
-    """Fit a material by several methods and show them beside the reference, with maps of their errors.
+    """Fit a material by several methods and show them beside it, with maps of their errors.
 
     Finished fits are kept in the folder and not made again with the same settings: after Ctrl-C, the same command goes
     on.
@@ -65,6 +66,7 @@ def compare(
     from cnf.materials.comparison.comparing import Comparison
     from cnf.materials.comparison.stage import Stage
     from cnf.materials.fitting.folders import load_fit
+    from cnf.reports.plots import check_pictures
 
     folders = [Path(word) for word in split_words(fits)]
     ways = options.choose_methods(methods, () if folders else options.PAPER_METHODS)
@@ -89,7 +91,8 @@ def compare(
     kept = [(folder, load_fit(folder)) for folder in folders]
     light = options.choose_light(env, size)
     environment = light.environment()
-    out = check_folder(out)
+    check_target(out)
+    check_pictures()
     found: list[tuple[Comparison, list[Compared]]] = []
     try:
         for subject, one in given:
@@ -143,7 +146,7 @@ def run_methods(
 
 
 def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> None:
-    """Print the table; write it, the figure, slices of the reflectance and learning curves."""
+    """Print the table; write it, the figure, slices of the reflectance and learning curves, all or none of them."""
     from cnf.materials.rendering.metrics import ImageErrors
     from cnf.materials.report import cases as conversions
     from cnf.materials.report import results as reports
@@ -155,17 +158,21 @@ def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> 
     results = conversions.as_results(cases)
     champion = conversions.choose_champion(list(dict.fromkeys(case.method for case in cases)))
     say(f"\n{reports.study_text(results)}")
-    made = reports.write_study(results, folder, champion)
-    rows = []
-    for comparison, own in found:
-        label, name = comparison.stage.reference.label, comparison.name
-        panels = [Panel("Reference", comparison.stage.image)]
-        panels += [Panel(r.title, r.image, ImageErrors(r.case.rmse, r.case.psnr, r.case.ssim)) for r in own]
-        rows.append((label, panels))
-        curves = [("Reference", comparison.stage.reference), *((r.title, r.material) for r in own)]
-        made.append(draw_lobes(curves, folder / f"lobes_{name}.png", label))
-        learning = conversions.mean_curves([r.case for r in own])
-        if learning:
-            made.append(draw_learning_curves(learning, folder / f"curves_{name}.png", label))
-    made.append(draw_comparison(rows, folder / "comparison.png"))
+    with publish(folder, "comparison") as kept:
+        place = kept.folder
+        standings = dict.fromkeys(c.stage.reference.standing for c, _ in found)
+        notes = [f"errors of pictures are against: {', '.join(standings).lower()}", f"run {kept.run.identifier}"]
+        made = reports.write_study(results, place, champion, notes)
+        rows = []
+        for comparison, own in found:
+            given, name = comparison.stage.reference, comparison.name
+            panels = [Panel(given.standing, comparison.stage.image)]
+            panels += [Panel(r.title, r.image, ImageErrors(r.case.rmse, r.case.psnr, r.case.ssim)) for r in own]
+            rows.append((given.label, panels))
+            curves = [(given.standing, given), *((r.title, r.material) for r in own)]
+            made.append(draw_lobes(curves, place / f"lobes_{name}.png", given.label))
+            learning = conversions.mean_curves([r.case for r in own])
+            if learning:
+                made.append(draw_learning_curves(learning, place / f"curves_{name}.png", given.label))
+        made.append(draw_comparison(rows, place / "comparison.png"))
     say(f"\nwritten in {folder}: {', '.join(path.name for path in made)}")

@@ -11,7 +11,8 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.commands import options
-from cnf.reports.terminal import Seed, check_folder, open_console, say
+from cnf.reports.results import Results, check_target, publish
+from cnf.reports.terminal import Seed, open_console, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,9 +64,8 @@ def fit(
     certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
     """
     from cnf.materials.comparison.stage import Stage
-    from cnf.materials.fitting.folders import Source, is_fit
+    from cnf.materials.fitting.folders import Source
     from cnf.materials.fitting.methods import find_method
-    from cnf.materials.rendering.metrics import image_errors
 
     find_method(basis)
     settings = options.choose_settings(
@@ -86,18 +86,33 @@ def fit(
     given = options.open_material(file, name)
     light = options.choose_light(env, size)
     stage = Stage.of(given, light.environment(), size)
+    check_target(out)
+    fit_and_write(stage, basis, settings, out, Source(file, name), picture)
+
+
+def fit_and_write(
+    stage: Stage, method: str, settings: Settings, out: Path | Results, source: Source, picture: bool = True
+) -> None:
+    """Fit the material on the stage, show and write what came out; a fit that is there is not lost to half a one."""
+    from cnf.materials.fitting.folders import is_fit
+    from cnf.materials.fitting.methods import find_method
+    from cnf.materials.rendering.metrics import image_errors
+    from cnf.reports.plots import check_pictures
+
     image_errors(stage.image, stage.image, stage.scene.mask)  # if a package is missing, now is the time to say so
-    folder = check_folder(out)
-    say(f"{given.label}, by {find_method(basis).title}, up to {settings.samples} samples x {settings.epochs}\n")
-    made = train_with_display(given, basis, settings)
+    if picture:
+        check_pictures()
+    given = stage.reference
+    say(f"{given.label}, by {find_method(method).title}, up to {settings.samples} samples x {settings.epochs}\n")
+    made = train_with_display(given, method, settings)
     if not made.course.step:
         raise KeyboardInterrupt  # before the first step: there is nothing to keep
-    if made.course.stopped == "interrupted" and is_fit(folder):
-        folder = check_folder(folder / "interrupted")
-        say(f"\n{out} holds a fit already, which is kept; what was reached goes to {folder}")
+    if made.course.stopped == "interrupted" and isinstance(out, Path) and is_fit(out):
+        say(f"\n{out} holds a fit already, which is kept; what was reached goes to {out / 'interrupted'}")
+        out = out / "interrupted"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the certificate says the same
-        finish_fit(made, stage, folder, Source(file, name), picture)
+        finish_fit(made, stage, out, source, picture)
 
 
 def train_with_display(given: Material, method: str, settings: Settings) -> Fit:
@@ -127,21 +142,23 @@ def show_step(shown: Part, step: int, steps: int, loss: float, residual: float |
     shown.bar.update(shown.task, total=steps, completed=step + 1, detail=detail)  # type: ignore[arg-type]
 
 
-def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: bool) -> None:
+def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, picture: bool) -> None:
     """Measure, tell and write a fit; then say how it ended."""
     from cnf.materials.comparison.cases import held_out_error, time_inference
     from cnf.materials.fitting.fitted import as_material
-    from cnf.materials.fitting.folders import check_conditions, save_fit
+    from cnf.materials.fitting.folders import PICTURES, check_conditions, save_fit
 
     fitted = as_material(made, reference=stage.reference)
+    folder = out if isinstance(out, Path) else out.target
     try:
         image, errors = stage.show(fitted)
         numbers = {"psnr": errors.psnr, "ssim": errors.ssim, "rmse": errors.rmse}
         numbers["log_error"] = held_out_error(fitted, stage.reference)
         numbers["inference_seconds_per_million"] = time_inference(fitted)
     except (KeyboardInterrupt, CnfError):
-        save_fit(made, folder, source, {})  # the training is not lost with what was to be said about it
-        say(f"the fit is in {folder}, without pictures and errors")
+        if isinstance(out, Path):  # the training is not lost with what was to be said about it
+            save_fit(made, out, source, {})
+            say(f"the fit is in {folder}, without pictures and errors")
         raise
     worst = check_conditions(made).worst
     if made.certificate is not None:
@@ -151,15 +168,14 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: b
     else:
         say(f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e}")
     say(
-        f"rendered: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; mean error of log(1 + f) "
+        f"rendered, against {stage.reference.standing.lower()}: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; "
+        f"mean error of log(1 + f) "
         f"{numbers['log_error']:.2e}; {numbers['inference_seconds_per_million']:.2f} s for a million evaluations"
     )
-    written = save_fit(made, folder, source, numbers)
-    for name in ("render.png", "lobes.png", "curve.png"):
-        if not picture:
-            (folder / name).unlink(missing_ok=True)  # that of an earlier fit would not be this one's
-    if picture:
-        written += draw_fit(made, stage, image, errors, folder)
+    with publish(out, "fit", PICTURES) as results:
+        written = save_fit(made, results, source, numbers)
+        if picture:
+            written += draw_fit(made, stage, image, errors, results.folder)
     say(f"\nwritten in {folder}: {', '.join(path.name for path in written)}")
     if made.course.stopped == "interrupted":
         say(f"the training was interrupted soon after step {made.course.step[-1] + 1}; this is what was reached")
@@ -169,15 +185,16 @@ def finish_fit(made: Fit, stage: Stage, folder: Path, source: Source, picture: b
 
 
 def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Path) -> list[Path]:
-    """Reference, fit and error map; slices of the reflectance; the loss."""
+    """What was given, fit and error map; slices of the reflectance; the loss."""
     from cnf.materials.fitting.fitted import as_material
     from cnf.materials.report.curves import draw_learning_curves
     from cnf.materials.report.lobes import draw_lobes
     from cnf.materials.report.pictures import Panel, draw_comparison
 
     title, course = made.method.title, made.course
-    panels = [Panel("Reference", stage.image), Panel(title, image, errors)]  # type: ignore[arg-type]
-    curves = [("Reference", stage.reference), (title, as_material(made, reference=stage.reference))]
+    standing = stage.reference.standing
+    panels = [Panel(standing, stage.image), Panel(title, image, errors)]  # type: ignore[arg-type]
+    curves = [(standing, stage.reference), (title, as_material(made, reference=stage.reference))]
     made_here = [
         draw_comparison([(made.label, panels)], folder / "render.png"),
         draw_lobes(curves, folder / "lobes.png", made.label),
@@ -185,8 +202,6 @@ def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Pat
     if any(loss > 0 for loss in course.loss):  # a logarithmic scale has no zero
         entries = {made.method.name: (course.step, course.loss, course.seconds)}
         made_here.append(draw_learning_curves(entries, folder / "curve.png", made.label))
-    else:
-        (folder / "curve.png").unlink(missing_ok=True)  # that of an earlier fit would not be this one's
     return made_here
 
 

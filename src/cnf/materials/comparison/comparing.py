@@ -82,10 +82,11 @@ class Comparison:
             raise KeyboardInterrupt
         found = self.show(fit)
         numbers = {name: getattr(found.case, name) for name in ("psnr", "ssim", "rmse", "log_error")}
+        case_file(self.folder, self.name, method).unlink(missing_ok=True)  # of an earlier fit, which is replaced now
         save_fit(fit, self.place(method), self.source, numbers)
         keep_picture(self.stage.image, picture_file(self.folder, self.name, "reference"))
         keep_picture(found.image, picture_file(self.folder, self.name, method))
-        keep_case(replace(found.case, source=self.identity), case_file(self.folder, self.name, method))
+        keep_case(replace(found.case, source=self.identity), case_file(self.folder, self.name, method))  # complete now
         return found
 
     def show(self, fit: Fit) -> Compared:

@@ -7,17 +7,16 @@ otherwise (a million in seconds); in float64 the conditions hold to the digits t
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import cnf
-from cnf.description import Reader, described
-from cnf.errors import FileError
 from cnf.files import read_archive, write_archive
 from cnf.materials.fitting.fit import Fit
 from cnf.materials.fitting.methods import Model
 from cnf.materials.fitting.sampling import LARGEST_LOG
 from cnf.materials.reflectance.angles import encode
 from cnf.materials.reflectance.material import Material, evaluate_in_chunks
+from cnf.storage import build_network, describe_network
 
 KIND, VERSION, LARGEST = "fitted network", 1, 2**28
 CHUNK = 2048  # directions evaluated at once: their hidden values stay in the cache
@@ -76,20 +75,11 @@ def save_model(model: Model, path: object) -> None:
     if isinstance(model, cnf.ConstrainedField):
         model.save(path)
         return
-    state = {name: value.detach().cpu() for name, value in model.state_dict().items()}
-    write_archive(path, KIND, VERSION, {"network": described(model, "network"), "state": state})
+    write_archive(path, KIND, VERSION, describe_network(model))
 
 
 def load_model(path: object, constrained: bool) -> Model:
     """What `save_model` wrote."""
     if constrained:
         return cnf.load(path).eval()
-    content = read_archive(path, KIND, VERSION, LARGEST)
-    try:
-        network: nn.Module = Reader({}, {}, None).built(content["network"], "network").float()
-        network.load_state_dict(content["state"])
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, RuntimeError) as error:
-        raise FileError(
-            f"{path} does not describe a network this version can rebuild ({type(error).__name__})"
-        ) from None
-    return network.eval()
+    return build_network(read_archive(path, KIND, VERSION, LARGEST), path).float().eval()

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 import cnf
-from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError, FileError
 from cnf.files import as_path, read_text, write_atomically
 from cnf.materials.fitting.fit import Course, Fit, Settings
@@ -29,6 +28,7 @@ from cnf.materials.fitting.sampling import Samples
 from cnf.materials.reflectance.angles import cosines, decode, encode
 from cnf.materials.reflectance.checksums import hash_file
 from cnf.materials.reflectance.material import check_name
+from cnf.reports.results import publish
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",
@@ -37,6 +37,7 @@ MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "conditions.csv",
     "certificate.txt",
 )
+PICTURES = ("render.png", "lobes.png", "curve.png")  # of a fit, by those who draw them
 ANGLES = ("theta_h_degrees", "theta_d_degrees", "phi_d_degrees")
 MEASURED, FITTED = (tuple(f"{what}_{c}" for c in "rgb") for what in ("measured", "fitted"))
 VERSION = 1
@@ -98,19 +99,19 @@ def is_fit(folder: object) -> bool:
 
 
 def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, float | None]) -> list[Path]:
-    """Write the fit, file by file, the summary last; a certificate of an earlier fit does not stay."""
-    place = as_path(folder)
+    """Write the fit; the folder is complete or as it was before, and nothing of an earlier fit stays in it."""
     check = check_conditions(fit)
     texts = {COURSE: _course_text(fit.course), CONDITIONS: _conditions_text(check)}
     if fit.certificate is not None:
         texts[CERTIFICATE] = f"{fit.certificate}\n"
-    save_model(fit.model, place / MODEL)
-    summary = {**_summary(fit, source, numbers, check), "model": hash_file(place / MODEL)}
-    texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    written = [place / MODEL, *(_write(place / name, text) for name, text in texts.items())]
-    if fit.certificate is None:
-        (place / CERTIFICATE).unlink(missing_ok=True)
-    return written
+    with publish(folder, "fit", (CERTIFICATE, *PICTURES)) as results:
+        place = results.folder
+        save_model(fit.model, place / MODEL)
+        summary = _summary(fit, source, numbers, check)
+        summary |= {"model": hash_file(place / MODEL), "run": asdict(results.run)}
+        texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+        written = [place / MODEL, *(_write(place / name, text) for name, text in texts.items())]
+    return results.published(written)
 
 
 def load_fit(folder: object) -> KeptFit:
@@ -152,27 +153,6 @@ def load_fit(folder: object) -> KeptFit:
     return KeptFit(fit, source, numbers)
 
 
-def describe_certificate(certificate: Certificate) -> dict:
-    """A certificate as data."""
-    return {
-        "exact": certificate.exact,
-        "worst_relative_residual": _finite(certificate.worst),
-        "tolerance": certificate.tolerance,
-        "residuals": {
-            name: {"absolute": _finite(r.absolute), "relative": _finite(r.relative)}
-            for name, r in certificate.residuals.items()
-        },
-        "conditions": certificate.conditions,
-        "functions": certificate.functions,
-        "rank": certificate.rank,
-        "condition": _finite(certificate.condition),
-        "weight_norm": _finite(certificate.weight_norm),
-        "solver": certificate.solver,
-        "notes": list(certificate.notes),
-        "advice": certificate.advice(),
-    }
-
-
 def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], check: ConditionCheck) -> dict:
     return {
         "kind": "material fit",
@@ -191,7 +171,7 @@ def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], chec
         "conditions": len(fit.conditions),
         "worst_relative_error_at_conditions": _finite(check.worst),
         "numbers": {name: _finite(value) for name, value in numbers.items()},
-        "certificate": None if fit.certificate is None else describe_certificate(fit.certificate),
+        "certificate": None if fit.certificate is None else fit.certificate.to_dict(),
     }
 
 

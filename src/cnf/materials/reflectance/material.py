@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,11 +23,13 @@ CHUNK = 1 << 15  # pairs of directions evaluated at once, so that intermediate r
 class Material(ABC):
     """Isotropic reflectance as a function of half and difference angles.
 
-    `name` can be part of a file name; `label` is what pictures and tables say, such as "NBRDF of MERL chrome".
+    `name` can be part of a file name; `label` is what pictures and tables say, such as "NBRDF of MERL chrome";
+    `standing` is what its pictures are to those of its fits.
     """
 
     name: str
     label: str
+    standing: ClassVar[str] = "Reference"
 
     @abstractmethod
     def __call__(self, angles: Tensor) -> Tensor:

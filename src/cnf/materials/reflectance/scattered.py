@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -53,6 +54,7 @@ class Scattered(Material):
     angles: Tensor  # (P, 3) float64, all above the horizon
     values: Tensor  # (P, 3) float64, linear RGB, not negative
     neighbours: int = 8
+    standing: ClassVar[str] = "Measurements, interpolated"  # most of such a picture was never measured
 
     def __post_init__(self) -> None:
         check_name(self.name)

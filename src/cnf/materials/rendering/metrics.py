@@ -51,7 +51,7 @@ def ssim_map(image: Tensor, reference: Tensor) -> Tensor:
     try:
         from skimage.metrics import structural_similarity
     except ImportError:
-        raise MissingExtraError('SSIM needs scikit-image: pip install "constrained-neural-fields[geometry]"') from None
+        raise MissingExtraError.of("SSIM needs scikit-image", "scikit-image", "geometry") from None
     first, second = (picture.detach().double().numpy() for picture in (image, reference))
     _, local = structural_similarity(first, second, data_range=1.0, channel_axis=-1, full=True)
     return torch.from_numpy(local).mean(-1)

@@ -68,9 +68,7 @@ def using(variant: str) -> Iterator[Any]:
     try:
         mitsuba = importlib.import_module("mitsuba")
     except ImportError:
-        raise MissingExtraError(
-            'rendering with Mitsuba needs mitsuba: pip install "constrained-neural-fields[mitsuba]"'
-        ) from None
+        raise MissingExtraError.of("rendering with Mitsuba needs mitsuba", "mitsuba", "mitsuba") from None
     variants = [name for name in mitsuba.variants() if name.endswith("_rgb")]
     if variant not in variants:
         raise ConstraintError(

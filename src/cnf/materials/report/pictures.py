@@ -62,7 +62,7 @@ def save_picture(image: Tensor, path: object) -> Path:
     try:
         from PIL import Image, PngImagePlugin
     except ImportError:
-        raise MissingExtraError('pictures need Pillow: pip install "constrained-neural-fields[viz]"') from None
+        raise MissingExtraError.of("pictures need Pillow", "pillow", "viz") from None
     marks = PngImagePlugin.PngInfo()
     marks.add(b"sRGB", b"\0")  # viewers need not guess
     return write_atomically(path, lambda file: Image.fromarray(pixels).save(file, format="PNG", pnginfo=marks))

@@ -102,11 +102,14 @@ def _ratio_line(group: str, results: Sequence[Result], champion: str) -> str:
     )
 
 
-def write_study(results: Sequence[Result], folder: object, champion: str = CHAMPION) -> list[Path]:
-    """study.txt, study.md, study.tex and study.csv in `folder`; the first two end with where the order breaks."""
+def write_study(
+    results: Sequence[Result], folder: object, champion: str = CHAMPION, notes: Sequence[str] = ()
+) -> list[Path]:
+    """study.txt, study.md, study.tex and study.csv in `folder`; the first two end with where the order breaks, and
+    with the notes."""
     check_results(results)
     place = as_path(folder)
-    breaks = where_order_breaks(results, champion)
+    breaks = [*where_order_breaks(results, champion), *notes]
     names = [field.name for field in fields(Result)]
     contents = {
         "study.txt": "\n".join([study_text(results), "", *breaks]),

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from cnf.errors import MissingExtraError
 from cnf.files import write_atomically
 from cnf.pde.report.map_panels import add_bar, draw_map, find_scale, find_shape, math_name
 from cnf.pde.report.planes import Plane, evaluate, evaluate_exact, sample_plane
-from cnf.reports.plots import BLUE, GREY, INK, STYLE
+from cnf.reports.plots import BLUE, GREY, INK, STYLE, check_pictures
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
@@ -26,13 +25,12 @@ MOST_CHANNELS = 3
 
 def write_animation(answer: Answer, path: object, frames: int = FRAMES) -> Path:
     """A GIF of the channels from the first time to the last; for three space coordinates a plane through the middle."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from PIL import Image
-    except ImportError:
-        raise MissingExtraError('pictures need matplotlib: pip install "constrained-neural-fields[viz]"') from None
+    check_pictures()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+
     domain = answer.problem.domain
     times = np.linspace(domain.lower[-1], domain.upper[-1], frames)
     with matplotlib.rc_context({**STYLE, "savefig.dpi": "figure"}):

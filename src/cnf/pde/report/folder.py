@@ -6,39 +6,39 @@ import json
 import math
 import platform
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cnf.errors import MissingExtraError
-from cnf.files import as_path, write_atomically
+from cnf.files import write_atomically
 from cnf.pde.report.animation import write_animation
 from cnf.pde.report.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
 from cnf.pde.report.field_plots import plot_field
 from cnf.pde.report.page import write_report
 from cnf.pde.report.table import list_equations
 from cnf.pde.report.trial_plots import plot_trials
+from cnf.reports.plots import check_pictures
+from cnf.reports.results import Run, publish
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
 
 
+# Files that not every answer has: one of an earlier problem in the same folder would be taken for this one's.
 OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")
 
 
-def check_pictures() -> None:
-    """Raise `MissingExtraError` if pictures cannot be drawn; worth asking before a long solve."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise MissingExtraError('pictures need matplotlib: pip install "constrained-neural-fields[viz]"') from None
+def is_answer(folder: Path) -> bool:
+    """Whether the folder holds an answer."""
+    return (folder / "solution.pt").is_file()
 
 
 def write_answer(
     answer: Answer, folder: object, progress: Callable[[str], None] | None = None, pictures: bool = True
 ) -> list[Path]:
-    """Write every file into `folder` (made if it is not there), each whole or not at all, and return their paths.
+    """Write all files into `folder`, which is complete or as it was before (see `cnf.reports.results`); their paths.
 
     Always: solution.pt, certificate.txt, summary.json, solution.csv, solution.npz, report.html; solution.vti, .vtu or
     .pvd for up to three space coordinates; with `pictures` field.png, tuning.png if anything was tuned, animation.gif
@@ -46,45 +46,43 @@ def write_answer(
     """
     if pictures:
         check_pictures()
-    target = as_path(folder)
     tell = progress or (lambda name: None)
     written: list[Path] = []
+    with publish(folder, "answer", OPTIONAL) as results:
 
-    def write(name: str, make: Callable[[Path], object]) -> Path:
-        tell(name)
-        make(target / name)
-        written.append(target / name)
-        return target / name
+        def write(name: str, make: Callable[[Path], object]) -> Path:
+            tell(name)
+            make(results.folder / name)
+            written.append(results.folder / name)
+            return written[-1]
 
-    write("solution.pt", answer.field.save)
-    write("certificate.txt", lambda path: _write_text(path, f"{answer.certificate}\n"))
-    write("summary.json", lambda path: _write_text(path, summary_text(answer)))
-    tell("values on a grid")
-    grid = answer.grid(grid_counts(answer))
-    write("solution.csv", lambda path: write_csv(answer, grid, path))
-    write("solution.npz", lambda path: write_npz(answer, grid, path))
-    tell("files for ParaView")
-    written += write_vtk_files(answer, grid, target)
-    shown: list[Path] = []
-    if pictures:
-        shown.append(write("field.png", lambda path: plot_field(answer, path)))
-        if len(answer.tuning.trials) > 1:
-            shown.append(write("tuning.png", lambda path: plot_trials(answer, path)))
-        if is_timed(answer):
-            shown.append(write("animation.gif", lambda path: write_animation(answer, path)))
-    write("report.html", lambda path: write_report(answer, path, shown))
-    for name in OPTIONAL:  # of an earlier problem in the same folder: they would be taken for this one's
-        if target / name not in written:
-            (target / name).unlink(missing_ok=True)
-    return written
+        write("solution.pt", answer.field.save)
+        write("certificate.txt", lambda path: _write_text(path, f"{answer.certificate}\n"))
+        write("summary.json", lambda path: _write_text(path, summary_text(answer, results.run)))
+        tell("values on a grid")
+        grid = answer.grid(grid_counts(answer))
+        write("solution.csv", lambda path: write_csv(answer, grid, path))
+        write("solution.npz", lambda path: write_npz(answer, grid, path))
+        tell("files for ParaView")
+        written += write_vtk_files(answer, grid, results.folder)
+        shown: list[Path] = []
+        if pictures:
+            shown.append(write("field.png", lambda path: plot_field(answer, path)))
+            if len(answer.tuning.trials) > 1:
+                shown.append(write("tuning.png", lambda path: plot_trials(answer, path)))
+            if is_timed(answer):
+                shown.append(write("animation.gif", lambda path: write_animation(answer, path)))
+        write("report.html", lambda path: write_report(answer, path, shown, results.run))
+    return results.published(written)
 
 
-def summary_text(answer: Answer) -> str:
-    """The numbers of an answer as JSON; what is NaN or infinite becomes null."""
+def summary_text(answer: Answer, run: Run | None = None) -> str:
+    """The numbers of an answer as JSON, with the run that writes them; what is NaN or infinite becomes null."""
     from cnf import __version__
 
     certificate, problem, tuning = answer.certificate, answer.problem, answer.tuning
     summary = {
+        "run": asdict(run) if run is not None else None,
         "title": problem.title,
         "coordinates": list(problem.space.coordinates),
         "channels": list(problem.space.channels),

@@ -24,6 +24,7 @@ from cnf.reports.page_style import STYLE
 if TYPE_CHECKING:
     from cnf.constraints import Constraint
     from cnf.pde.problems.answer import Answer
+    from cnf.reports.results import Run
 
 CAPTIONS = {
     "field.png": "The solution, and its error or the residual between the points.",
@@ -33,13 +34,13 @@ CAPTIONS = {
 TYPES = {".png": "image/png", ".gif": "image/gif"}
 
 
-def write_report(answer: Answer, path: object, pictures: Sequence[Path] = ()) -> Path:
-    """Write the report with the given pictures in it."""
-    text = report_markup(answer, pictures)
+def write_report(answer: Answer, path: object, pictures: Sequence[Path] = (), run: Run | None = None) -> Path:
+    """Write the report with the given pictures in it, and with the run that makes it."""
+    text = report_markup(answer, pictures, run)
     return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
 
 
-def report_markup(answer: Answer, pictures: Sequence[Path] = ()) -> str:
+def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None = None) -> str:
     """The whole page, well formed as XML too."""
     problem = answer.problem
     title = problem.title or "Solved problem"
@@ -56,7 +57,7 @@ def report_markup(answer: Answer, pictures: Sequence[Path] = ()) -> str:
         "".join(_picture(p) for p in pictures if p.name == "tuning.png"),
         f"<h2>Certificate</h2><pre>{escape(str(answer.certificate))}</pre>",
         _use(answer),
-        _versions(answer),
+        _versions(answer, run),
     ]
     body = "\n".join(part for part in parts if part)
     return (
@@ -188,7 +189,7 @@ def _use(answer: Answer) -> str:
     return f"<h2>Going on with the solution</h2><pre>{escape(chr(10).join(lines))}</pre>"
 
 
-def _versions(answer: Answer) -> str:
+def _versions(answer: Answer, run: Run | None) -> str:
     from cnf import __version__
 
     texts = [
@@ -197,5 +198,6 @@ def _versions(answer: Answer) -> str:
         f"Python {platform.python_version()}",
         f"seed {answer.problem.seed}",
         f"{answer.seconds:.1f} s",
+        *([f"run {run.identifier}", run.command] if run is not None else []),
     ]
     return f"<footer>{escape(' · '.join(texts))}</footer>"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.errors import CnfError, CnfWarning
-from cnf.reports.terminal import Seed, check_folder, open_console, say
+from cnf.reports.results import check_target
+from cnf.reports.terminal import Seed, open_console, say
 
 if TYPE_CHECKING:
     from cnf.reports.progress import Part
@@ -60,7 +61,7 @@ def fit_2d(
         raise CnfError("--quick and --epochs belong to --train; add it, or leave them out")
     if offset is not None and (normals != "pseudo" or not 0 < offset < float("inf")):
         raise CnfError(f"--offset is a positive length for --normals pseudo; got {offset:g} with --normals {normals}")
-    folder = check_folder(out)
+    check_target(out)
     prepared = _read(file, neighbours, seed)
     check_curve(prepared, normals, train)
     size = _size(quick, epochs)
@@ -75,8 +76,8 @@ def fit_2d(
         found = fit_curve(prepared, normals, offset=offset, train=train, size=size, seed=seed, report=tell)
         shown.result = found.chosen
     say(f"\n{found.field.certificate}\n\n{_describe(found)}")
-    made = write_curve(found, folder)
-    say(f"\nwritten to {folder}: {', '.join(path.name for path in made)}")
+    made = write_curve(found, out)
+    say(f"\nwritten to {out}: {', '.join(path.name for path in made)}")
     if not found.field.certificate.exact:
         raise CnfError(f"the conditions do not hold: {found.field.certificate.advice()}")
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cnf.errors import CnfError, CnfWarning, SingularSystemError
+from cnf.reports.results import publish_files
 from cnf.reports.terminal import Seed, open_console, say
 
 if TYPE_CHECKING:
     from cnf.shapes.clouds.cloud import PointCloud
+    from cnf.shapes.clouds.preparation import Prepared
+    from cnf.shapes.reconstruction.reconstruct import Reconstruction
 
 STAGES = 8
 
@@ -61,17 +64,15 @@ def reconstruct(
     come along. Normals that are missing are estimated.
     """
     from cnf.files import check_writable
-    from cnf.reports.progress import part
+    from cnf.reports.plots import check_pictures
     from cnf.shapes.clouds.preparation import prepare_cloud
     from cnf.shapes.files.reading import read_cloud
-    from cnf.shapes.files.writing import write_mesh
-    from cnf.shapes.reconstruction.reconstruct import reconstruct as make_surface
-    from cnf.shapes.report import summary as reconstruction
 
     target = check_target(cloud, out)
-    files = [target, target.with_suffix(".json"), *([target.with_suffix(".png")] if picture else [])]
-    for file in files:
+    for file in list_files(target, picture):
         check_writable(file)
+    if picture:
+        check_pictures()
     if not math.isfinite(turn):
         raise CnfError(f"--turn is an angle in degrees; got {turn:g}")
     if up.lstrip("-") not in ("x", "y", "z"):
@@ -81,42 +82,78 @@ def reconstruct(
         given = read_cloud(cloud, sample, seed)
         check_names(given, target)
         prepared = prepare_cloud(turned(given) if flip else given, most=points, seed=seed, merge=merge)
+    made = make_surface(
+        prepared,
+        resolution=resolution,
+        normals_mode=normals,
+        solver=solver,
+        neighbours=neighbours,
+        support=support,
+        offset=offset,
+        snap=snap,
+        flatness=flatness,
+        refinements=refine,
+        close=not open_rims,
+    )
+    write_surface(made, target, Look(cloud.stem, up, turn) if picture else None)
+    say(f"\nwritten: {', '.join(map(str, list_files(target, picture)))}")
+    check_exact(made)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the picture of a surface needs to know."""
+
+    title: str
+    up: str = "y"
+    turn: float = 0.0
+
+
+def list_files(target: Path, picture: bool) -> list[Path]:
+    """The mesh, its picture and its numbers; these last, for they have the checksums of the others."""
+    return [target, *([target.with_suffix(".png")] if picture else []), target.with_suffix(".json")]
+
+
+def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
+    """Reconstruct with a display of the stages, and tell what was found."""
+    from cnf.reports.progress import part
+    from cnf.shapes.reconstruction.reconstruct import reconstruct as reconstruct_surface
+    from cnf.shapes.report.summary import summarise
+
     for note in dict.fromkeys(prepared.notes):  # now: they may explain what goes wrong later
         say(f"note: {note}")
     with part(open_console(), "reconstruction", STAGES) as shown, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CnfWarning)
         try:
-            made = make_surface(
-                prepared,
-                resolution=resolution,
-                normals_mode=normals,
-                solver=solver,
-                neighbours=neighbours,
-                support=support,
-                offset=offset,
-                snap=snap,
-                flatness=flatness,
-                refinements=refine,
-                close=not open_rims,
-                report=shown.step,
-            )
+            made = reconstruct_surface(prepared, report=shown.step, **settings)
         except SingularSystemError:
             raise CnfError(
                 f"the conditions of {len(prepared)} points are numerically dependent: points nearly coincide, or the "
                 "support is far larger than their distances. Join close points (--merge 1e-5), or take fewer "
                 "--neighbours"
             ) from None
-        shown.step("writing")
-        write_mesh(made.mesh, target)
         shown.result = f"{len(made.cloud)} points, {len(made.mesh.faces)} faces"
         caution = [str(w.message) for w in caught if issubclass(w.category, CnfWarning)]
     for note in dict.fromkeys([*made.notes[len(prepared.notes) :], *caution]):
         say(f"note: {note}")
-    say(f"\n{reconstruction.summarise(made)}")
-    reconstruction.write_summary(made, files[1])
-    if picture:
-        reconstruction.draw_reconstruction(made, files[2], up, turn, title=cloud.stem)
-    say(f"\nwritten: {', '.join(map(str, files))}")
+    say(f"\n{summarise(made)}")
+    return made
+
+
+def write_surface(made: Reconstruction, target: Path, look: Look | None) -> None:
+    """All files or none of them."""
+    from cnf.shapes.files.writing import write_mesh
+    from cnf.shapes.report.summary import draw_reconstruction, write_summary
+
+    files = list_files(target, look is not None)
+    with publish_files(files) as results:
+        write_mesh(made.mesh, results.folder / target.name)
+        if look is not None:
+            draw_reconstruction(made, results.folder / files[1].name, look.up, look.turn, look.title)
+        write_summary(made, results.folder / files[-1].name, results.record())
+
+
+def check_exact(made: Reconstruction) -> None:
     if not made.certificate.exact:
         raise CnfError(f"the mesh was written, but the conditions do not hold: {made.certificate.advice()}")
 

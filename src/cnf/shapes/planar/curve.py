@@ -155,8 +155,7 @@ def trace(solution: cnf.Solution, grid: np.ndarray, prepared: Prepared) -> tuple
     try:
         from skimage.measure import find_contours
     except ImportError:
-        message = 'level sets need scikit-image: pip install "constrained-neural-fields[geometry]"'
-        raise MissingExtraError(message) from None
+        raise MissingExtraError.of("level sets need scikit-image", "scikit-image", "geometry") from None
     cell = (SQUARE.high - SQUARE.low) / (grid.shape[0] - 1)
     near = max(2 * cell, prepared.spacing)
     tree = cKDTree(prepared.points)

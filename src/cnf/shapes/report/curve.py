@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cnf.reports.plots import draw
+from cnf.reports.results import Run, publish
 from cnf.reports.tables import Table, write_text
 from cnf.shapes.report.field_panel import paint_field
 
@@ -19,23 +21,26 @@ ARROWS = 120  # points beyond which normals would hide the curve
 PIXELS = 800  # of the longest side of the SVG
 
 
-def write_curve(found: PlanarCurve, folder: Path) -> list[Path]:
-    """curve.csv, curve.svg, curve.png, curve.json and field.pt."""
+def write_curve(found: PlanarCurve, folder: object) -> list[Path]:
+    """curve.csv, curve.svg, curve.png, curve.json and field.pt, all or none of them."""
     lines = [[k, *vertex] for k, curve in enumerate(found.curves) for vertex in curve.tolist()]
-    made = [
-        write_text(folder / "curve.csv", Table(["curve", "x", "y"], lines).csv()),
-        write_text(folder / "curve.svg", svg_text(found)),
-        plot_curve(found, folder / "curve.png"),
-        write_text(folder / "curve.json", json.dumps(summary(found), indent=2) + "\n"),
-    ]
-    found.field.save(folder / "field.pt")
-    return [*made, folder / "field.pt"]
+    with publish(folder, "curve") as results:
+        place = results.folder
+        made = [
+            write_text(place / "curve.csv", Table(["curve", "x", "y"], lines).csv()),
+            write_text(place / "curve.svg", svg_text(found)),
+            plot_curve(found, place / "curve.png"),
+            write_text(place / "curve.json", json.dumps(summary(found, results.run), indent=2) + "\n"),
+        ]
+        found.field.save(place / "field.pt")
+    return results.published([*made, place / "field.pt"])
 
 
-def summary(found: PlanarCurve) -> dict[str, object]:
-    """What is needed to use the field: its coordinates; and what was measured."""
+def summary(found: PlanarCurve, run: Run | None = None) -> dict[str, object]:
+    """What is needed to use the field: its coordinates; what was measured; and the run."""
     prepared, certificate = found.prepared, found.field.certificate
     return {
+        "run": asdict(run) if run is not None else None,
         "centre": prepared.centre.tolist(),
         "scale": prepared.scale,
         "field": "d(x) = scale * field((x - centre) / scale), negative inside",

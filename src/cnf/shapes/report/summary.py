@@ -27,7 +27,7 @@ def summarise(made: Reconstruction) -> str:
         f"at the {len(made.cloud)} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
         f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
-        f"time: {made.total_seconds:.1f} s ({stages}); peak memory {made.memory:.2f} GB",
+        f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
     ]
     return "\n".join(lines)
 
@@ -38,12 +38,7 @@ def describe(made: Reconstruction) -> dict:
     return {
         "settings": made.settings,
         "certificate": {
-            "exact": certificate.exact,
-            "tolerance": certificate.tolerance,
-            "solver": certificate.solver,
-            "residuals": {
-                name: {"absolute": r.absolute, "relative": r.relative} for name, r in certificate.residuals.items()
-            },
+            **certificate.to_dict(),
             "worst_value": made.value_error,
             "worst_normal": made.normal_error,
             "worst_angle_degrees": made.angle,
@@ -64,9 +59,9 @@ def describe(made: Reconstruction) -> dict:
     }
 
 
-def write_summary(made: Reconstruction, path: Path) -> Path:
-    """The plain values as JSON."""
-    text = json.dumps(describe(made), indent=2) + "\n"
+def write_summary(made: Reconstruction, path: Path, record: dict[str, object] | None = None) -> Path:
+    """The plain values as JSON, with the record of the run that writes them."""
+    text = json.dumps({"run": record, **describe(made)}, indent=2) + "\n"
     return write_atomically(path, lambda target: target.write_text(text))
 
 
