@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cnf.errors import CnfError
 from cnf.reports.tables import Table
-from studies.shapes.measures import Measures
-from studies.shapes.scaling import LARGE, choose_resolution, fit_exponent, run_sizes
-from studies.shapes.study import Row, Setting, find_folder, find_methods, read_shape, run_case
+from studies.running import run_study
+from studies.shapes.collection import find_folder
+from studies.shapes.scaling import LARGE, Scaling, choose_resolution, fit_exponent
+from studies.shapes.study import Shapes
+from studies.study import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 POINTS = 10_000
@@ -49,21 +52,19 @@ class Figure:
 
 
 def run_method(name: str, shape: str, resolution: int, asked: argparse.Namespace) -> Row:
-    """One method on one shape."""
-    (method,), _ = find_methods([name])
-    setting = Setting(POINTS, resolution, threads=asked.threads)
-    row, _ = run_case(shape, read_shape(shape, asked.folder), method, setting)
-    print(f"  {name} on {shape} at {resolution}: {row.note or f'{row.seconds:.1f} s'}", flush=True)
-    return row
+    """One method on one shape; what failed has its reason alone."""
+    study = Shapes([shape], [name], POINTS, resolution, threads=asked.threads, data=asked.data)
+    with tempfile.TemporaryDirectory(prefix="cnf-benchmark-") as folder:
+        return run_study(study, Path(folder))[0]
 
 
-def figures_of_topology(what: str, found: Measures | None) -> list[Figure]:
+def figures_of_topology(what: str, found: Row) -> list[Figure]:
     """Closed in one piece, as counts that should be at most so much."""
-    if found is None:
+    if "failed" in found:
         return [Figure(f"{what}: closed, in one piece", None, 1)]
     return [
-        Figure(f"{what}: open (0: watertight)", float(not found.watertight), 0),
-        Figure(f"{what}: pieces", found.components, 1),
+        Figure(f"{what}: open (0: watertight)", float(not found["watertight"]), 0),
+        Figure(f"{what}: pieces", found["components"], 1),
     ]
 
 
@@ -75,12 +76,12 @@ def check_exact(asked: argparse.Namespace) -> list[Figure]:
             row = run_method("cnf", shape, resolution, asked)
             what = f"{shape} {resolution}^3"
             figures += [
-                Figure(f"{what}: seconds", row.seconds, SECONDS.get(resolution)),
-                Figure(f"{what}: Chamfer", row.value("chamfer"), CHAMFER.get((resolution, shape))),
-                Figure(f"{what}: worst value at the inputs", row.value_error, RELATIVE),
-                Figure(f"{what}: worst normal at the inputs", row.normal_error, RELATIVE),
-                Figure(f"{what}: MB", row.megabytes, None),
-                *figures_of_topology(what, row.measures),
+                Figure(f"{what}: seconds", row.get("seconds"), SECONDS.get(resolution)),
+                Figure(f"{what}: Chamfer", row.get("chamfer"), CHAMFER.get((resolution, shape))),
+                Figure(f"{what}: worst value at the inputs", row.get("value_error"), RELATIVE),
+                Figure(f"{what}: worst normal at the inputs", row.get("normal_error"), RELATIVE),
+                Figure(f"{what}: MB", row.get("megabytes"), None),
+                *figures_of_topology(what, row),
             ]
     return figures
 
@@ -91,9 +92,9 @@ def check_snapped(asked: argparse.Namespace) -> list[Figure]:
     for shape in asked.shapes:
         row = run_method("cnf-snapped", shape, 160, asked)
         what = f"{shape} snapped"
-        figures.append(Figure(f"{what}: inputs from the mesh", row.value("input_max"), SNAPPED))
-        figures.append(Figure(f"{what}: seconds", row.seconds, None))
-        figures += figures_of_topology(what, row.measures)
+        figures.append(Figure(f"{what}: inputs from the mesh", row.get("input_max"), SNAPPED))
+        figures.append(Figure(f"{what}: seconds", row.get("seconds"), None))
+        figures += figures_of_topology(what, row)
     return figures
 
 
@@ -101,26 +102,25 @@ def check_paper(asked: argparse.Namespace) -> list[Figure]:
     """The paper's scheme, one small system per node, in batches."""
     row = run_method("paper", asked.shapes[0], 160, asked)
     what = f"the paper's scheme, {asked.shapes[0]} 160^3"
-    chamfer = Figure(f"{what}: Chamfer", row.value("chamfer"), None)
-    return [Figure(f"{what}: seconds", row.seconds, PAPER_SECONDS), chamfer]
+    chamfer = Figure(f"{what}: Chamfer", row.get("chamfer"), None)
+    return [Figure(f"{what}: seconds", row.get("seconds"), PAPER_SECONDS), chamfer]
 
 
 def check_blend(asked: argparse.Namespace) -> list[Figure]:
     """Patches joined by a partition of unity, up to 200,000 points of a torus."""
 
-    def tell(run) -> None:
-        print(f"  blend, {run.size} points: {run.note or f'{run.seconds:.1f} s, {run.megabytes:.0f} MB'}", flush=True)
-
-    runs = run_sizes(asked.sizes, "blend", threads=asked.threads, report=tell)
-    last = runs[-1]
-    what = f"blend, {last.size} points, {choose_resolution(last.size)}^3"
-    full = last.size >= max(SIZES)
+    study = Scaling([str(size) for size in asked.sizes], "blend", threads=asked.threads)
+    with tempfile.TemporaryDirectory(prefix="cnf-benchmark-") as folder:
+        rows = run_study(study, Path(folder))
+    last = rows[-1]
+    what = f"blend, {last['size']} points, {choose_resolution(last['size'])}^3"
+    full = last["size"] >= max(SIZES)
     return [
-        Figure(f"{what}: seconds", last.seconds, BLEND_SECONDS if full else None),
-        Figure(f"{what}: MB", last.megabytes, BLEND_MEGABYTES if full else None),
-        Figure(f"{what}: worst value at the inputs", last.value_error, RELATIVE),
-        Figure(f"{what}: worst normal at the inputs", last.normal_error, RELATIVE),
-        Figure(f"blend: exponent of the time from {LARGE} points on", fit_exponent(runs, least=LARGE), BLEND_EXPONENT),
+        Figure(f"{what}: seconds", last.get("seconds"), BLEND_SECONDS if full else None),
+        Figure(f"{what}: MB", last.get("megabytes"), BLEND_MEGABYTES if full else None),
+        Figure(f"{what}: worst value at the inputs", last.get("value_error"), RELATIVE),
+        Figure(f"{what}: worst normal at the inputs", last.get("normal_error"), RELATIVE),
+        Figure(f"blend: exponent of the time from {LARGE} points on", fit_exponent(rows, least=LARGE), BLEND_EXPONENT),
     ]
 
 
@@ -144,7 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     figures: list[Figure] = []
     try:
         if set(asked.parts) - {"blend"}:
-            asked.folder = find_folder(None if os.environ.get("CNF_DATA") else ROOT.parent / "shared" / "data")
+            asked.data = None if os.environ.get("CNF_DATA") else ROOT.parent / "shared" / "data"
+            find_folder(asked.data)
         checks = {"exact": check_exact, "snapped": check_snapped, "paper": check_paper, "blend": check_blend}
         for part in asked.parts:
             figures += checks[part](asked)

@@ -15,24 +15,24 @@ import torch
 
 from cnf.shapes.planar.fields import QUICK, Size
 from studies.normals.shapes import SHAPES
-from studies.normals.study import Case, Starts, study_case
+from studies.normals.solving import Found, solve_shape
 
 EXACT, SECONDS = 1e-12, 240.0
 
 
-def describe(case: Case) -> str:
+def describe(name: str, case: Found) -> str:
     """One line: what was asked, what was found."""
     assert case.before is not None
     figures = {
         "normal error at the start": case.before.normal_error,
         "trained": case.after.normal_error,
         "|d|": max(case.before.value_error, case.after.value_error),
-        "worst condition at any step": case.worst_residual,
+        "worst condition at any step": max(case.course.residual),
     }
     shown = ", ".join(f"{name} {value:.1e}" for name, value in figures.items())
     good = all(value <= EXACT for value in figures.values())
     eikonal = f"eikonal loss {case.before.eikonal:.2g} to {case.after.eikonal:.2g}"
-    return f"{case.shape.name:<9} {shown} (asked: {EXACT:g}){'' if good else ': NOT REACHED'}; {eikonal}"
+    return f"{name:<9} {shown} (asked: {EXACT:g}){'' if good else ': NOT REACHED'}; {eikonal}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,12 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args(arguments)
     torch.set_num_threads(asked.threads)
-    starts, size = Starts(), QUICK if asked.quick else Size()
+    size = QUICK if asked.quick else Size()
+    starts: dict = {}
     for name in asked.shapes:
-        case = study_case(name, "exact", size, starts=starts, side=5)
-        print(describe(case))
-        slow = ": NOT REACHED" if case.training_seconds > SECONDS and not asked.quick and asked.threads == 2 else ""
-        print(f"{'':<9} {size.epochs} epochs {case.training_seconds:.0f} s (asked: {SECONDS:g}){slow}", flush=True)
+        case = solve_shape(name, "exact", size, 0, starts, side=5)
+        print(describe(name, case))
+        slow = ": NOT REACHED" if case.seconds > SECONDS and not asked.quick and asked.threads == 2 else ""
+        print(f"{'':<9} {size.epochs} epochs {case.seconds:.0f} s (asked: {SECONDS:g}){slow}", flush=True)
 
 
 if __name__ == "__main__":

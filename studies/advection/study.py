@@ -63,8 +63,9 @@ PAPER_NOTE = (
 
 @dataclass(frozen=True)
 class Advection(Study):
-    """The paper's advection tables, ours beside them: errors, learning curves, training and inference time.
+    """The paper's advection tables, ours beside them.
 
+    Errors, learning curves, training and inference time.
     Takes about a quarter of an hour, one or two minutes with --quick.
     """
 

@@ -35,7 +35,7 @@ RESOLVED = 1 / torch.finfo(torch.float64).eps  # a larger condition number canno
 
 @dataclass(frozen=True)
 class Conditioning(Study):
-    """Condition number of four bases while they are trained for it.
+    """Condition number of four bases trained for it.
 
     The default takes well under two minutes; the paper's size (--points 4096 --parameters 1.3e6) takes hours on a small
     machine, nearly all of them for the hypernet.

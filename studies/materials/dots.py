@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cnf.materials.comparison.cases import Case
 from cnf.materials.report.method_style import colour_of, mark_of, title_of
-from cnf.materials.report.results import CHAMPION, Result
+from cnf.materials.report.results import CHAMPION
 from cnf.materials.report.tables import check_results
 from cnf.reports.plots import INK, draw
 
 
-def draw_study(results: Sequence[Result], path: object, champion: str = CHAMPION) -> Path:
+def draw_study(results: Sequence[Case], path: object, champion: str = CHAMPION) -> Path:
     """PSNR of every method on every material, in the order given, and above it each method's mean and deviation.
 
     A result that is not finite is a cross at the left edge.
@@ -51,7 +52,7 @@ def _place(method: str, k: int) -> dict[str, Any]:
     return {"color": colour_of(method, k), "marker": mark_of(method), "linestyle": "none", "markeredgecolor": "white"}
 
 
-def _paint_means(panel: Any, results: Sequence[Result], methods: list[str], places: dict, champion: str) -> None:
+def _paint_means(panel: Any, results: Sequence[Case], methods: list[str], places: dict, champion: str) -> None:
     """A line per method, which also is the legend."""
     materials = len({r.key for r in results})
     for height, method in enumerate(reversed(methods)):
@@ -73,7 +74,7 @@ def _paint_means(panel: Any, results: Sequence[Result], methods: list[str], plac
     panel.set_title("mean and standard deviation of each method", loc="left", fontsize=9.5, fontweight="bold")
 
 
-def _paint_materials(panel: Any, own: Sequence[Result], places: dict, champion: str, edge: float) -> None:
+def _paint_materials(panel: Any, own: Sequence[Case], places: dict, champion: str, edge: float) -> None:
     """A line per material of one group, the first on top; the champion large and behind, so that it hides no other."""
     labels = list({r.key: r.label for r in own}.items())[::-1]
     for height, (key, _) in enumerate(labels):

@@ -18,11 +18,11 @@ import typer
 from cnf.errors import CnfError
 from cnf.materials.commands import options
 from cnf.materials.comparison.cases import Case as Measured
-from cnf.materials.comparison.cases import identify, measure
+from cnf.materials.comparison.cases import hash_source, measure
 from cnf.materials.comparison.stage import Light, Stage
 from cnf.materials.fitting.fit import Settings, fit_material
 from cnf.materials.fitting.fitted import as_material
-from cnf.materials.report.cases import as_results, choose_champion, mean_curves
+from cnf.materials.report.cases import choose_champion, mean_curves
 from cnf.materials.report.curves import draw_learning_curves
 from cnf.materials.report.results import where_order_breaks
 from cnf.materials.report.tables import NOTES, study_tables
@@ -42,9 +42,10 @@ COPIED = ("label", "group", *MEASURES, "seconds", "inference_seconds", "paramete
 
 @dataclass(frozen=True)
 class Materials(Study):
-    """Soft and constrained models of many materials: errors of renderings, times, sizes, exactness.
+    """Soft and constrained models of many materials.
 
-    Needs measurements in CNF_DATA, or materials of your own with --material.
+    Errors of renderings, times, sizes, exactness. Needs measurements in CNF_DATA, or materials of your own with
+    --material.
     """
 
     name = "materials"
@@ -95,7 +96,7 @@ class Materials(Study):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        self.cases()
+        assert self.budget and self.cases()  # both refuse what cannot be run
         options.choose_light(self.env, self.size)
 
     @cached_property
@@ -130,13 +131,17 @@ class Materials(Study):
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
-        methods, budget = options.choose_methods(self.methods), self.budget
-        assert budget is not None
+        methods = options.choose_methods(self.methods)
+        light = hash_source(self.light.path)
         return [
-            {"material": one.name, "method": method, "source": identify(one.subject, self.light)}
+            {"material": one.name, "method": method, "source": self._identify(one, light)}
             for one in self.chosen.values()
             for method in methods
         ]
+
+    def _identify(self, one: subjects.Chosen, light: str) -> list[str]:
+        """What was read for a case: names, and files by their contents."""
+        return [one.subject.path, one.subject.name or "", hash_source(one.subject.path), light]
 
     def introduce(self) -> str:
         many, ways = len(self.chosen), len(options.choose_methods(self.methods))
@@ -162,7 +167,7 @@ class Materials(Study):
         if fit.course.stopped == "interrupted":
             raise KeyboardInterrupt
         image, errors = stage.show(as_material(fit, reference=stage.reference))
-        found = measure(fit, stage.reference, one.subject.group, self.light, errors)
+        found = measure(fit, stage.reference, one.subject.group, errors)
         desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
         curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
         return {**{name: getattr(found, name) for name in COPIED}, "curve": curve}
@@ -176,12 +181,12 @@ class Materials(Study):
         return "study"
 
     def tables(self, rows: Sequence[Row]) -> list[Table]:
-        return study_tables(as_results(self.measured(rows)))
+        return study_tables(self.measured(rows))
 
     def notes(self, rows: Sequence[Row]) -> str:
         """What the columns mean, and on which materials another method is ahead."""
         methods = list(dict.fromkeys(row["method"] for row in rows))
-        breaks = where_order_breaks(as_results(self.measured(rows)), choose_champion(methods))
+        breaks = where_order_breaks(self.measured(rows), choose_champion(methods))
         return "\n\n".join(["Marked: best of its column. " + NOTES, "\n".join(breaks)])
 
     def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
@@ -190,21 +195,18 @@ class Materials(Study):
         title = cases[0].label if many == 1 else f"mean over {many} materials"
         pictures = [find_arrays(self, folder, row) for row in rows]
         return [
-            draw_study(as_results(cases), folder / "study.png", choose_champion(methods)),
+            draw_study(cases, folder / "study.png", choose_champion(methods)),
             draw_learning_curves(mean_curves(cases), folder / "curves.png", title),
             *draw_pages(cases, pictures, methods, folder, "pictures"),
         ]
 
     def measured(self, rows: Sequence[Row]) -> list[Measured]:
         """Rows as the reports of materials take them; groups are those of this choice."""
-        given, light = asdict(self.budget), asdict(self.light)
         return [
             Measured(
                 **{**{name: row[name] for name in COPIED}, "group": self.chosen[row["material"]].subject.group},
                 material=row["material"],
                 method=row["method"],
-                settings=given,
-                light=light,
                 steps=row["curve"]["step"],
                 losses=row["curve"]["loss"],
                 times=row["curve"]["seconds"],

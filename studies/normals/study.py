@@ -54,8 +54,9 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Normals(Study):
-    """The paper's planar shapes with exact normals, beside pseudo-normals, SIREN and Hermite functions.
+    """The paper's planar shapes with exact normals.
 
+    Beside pseudo-normals, SIREN and Hermite functions.
     Takes about three quarters of an hour on two free cores, about a minute with --quick.
     """
 

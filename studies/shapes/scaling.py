@@ -53,9 +53,9 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Scaling(Study):
-    """Time and memory of a reconstruction against its number of points, with fitted exponents.
+    """Time and memory of a surface against its points.
 
-    The surface is a rippled torus made by cnf itself; every size runs in its own process.
+    With fitted exponents. The surface is a rippled torus made by cnf itself; every size runs in its own process.
     """
 
     name = "scaling"

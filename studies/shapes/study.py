@@ -31,7 +31,10 @@ NUMBERS = ("seconds", "processor_seconds", "megabytes", "value_error", "normal_e
 
 @dataclass(frozen=True)
 class Shapes(Study):
-    """Surfaces through 10,000 points with normals, by cnf and by other packages: distances, time, memory."""
+    """Surfaces through points, by cnf and by other packages.
+
+    10,000 points with normals; distances, time, memory.
+    """
 
     name = "shapes"
     key = ("shape", "method")

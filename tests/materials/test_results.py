@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
+from cnf.materials.comparison.cases import Case
 from cnf.materials.report.method_style import COLOURS, MARKS, TITLES
 from cnf.materials.report.results import (
-    Result,
     study_latex,
     study_markdown,
     study_text,
@@ -23,11 +23,11 @@ from cnf.materials.report.results import (
 from studies.materials.dots import draw_study
 
 
-def result(material: str, method: str, psnr: float, group: str = "RGL", **changes) -> Result:
+def result(material: str, method: str, psnr: float, group: str = "RGL", **changes) -> Case:
     """A result whose RMSE fits its PSNR; kernels have conditions, the others none."""
     rmse = 10 ** (-psnr / 20)
     residual = 3e-13 if method.startswith("kernel") else None
-    made = Result(material, f"{group} {material}", group, method, rmse, psnr, 0.9, 0.02, 10.0, 0.5, 1000, residual)
+    made = Case(material, f"{group} {material}", group, method, rmse, psnr, 0.9, 0.02, 10.0, 0.5, 1000, residual)
     return dataclasses.replace(made, **changes)
 
 

@@ -1,4 +1,4 @@
-"""The studies of shapes: from points to pictures, peers in processes of their own, the torus and its exponents."""
+"""The studies of shapes: a case from points to pictures, peers in their own processes, the torus, exponents."""
 
 from __future__ import annotations
 

@@ -89,15 +89,14 @@ def compare(
     if folders and len(given) > 1:
         raise CnfError(f"--fits are of one material; {len(given)} were named")
     kept = [(folder, load_fit(folder)) for folder in folders]
-    light = options.choose_light(env, size)
-    environment = light.environment()
+    environment = options.choose_light(env, size).environment()
     check_target(out)
     check_pictures()
     found: list[tuple[Comparison, list[Compared]]] = []
     try:
         for subject, one in given:
             say(f"{one.label}")
-            comparison = Comparison(subject, Stage.of(one, environment, size), settings, light, out)
+            comparison = Comparison(subject, Stage.of(one, environment, size), settings, out)
             found.append((comparison, []))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CnfWarning)  # residuals are in the table
@@ -155,14 +154,13 @@ def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> 
     from cnf.materials.report.pictures import Panel, draw_comparison
 
     cases = [result.case for _, results in found for result in results]
-    results = conversions.as_results(cases)
     champion = conversions.choose_champion(list(dict.fromkeys(case.method for case in cases)))
-    say(f"\n{reports.study_text(results)}")
+    say(f"\n{reports.study_text(cases)}")
     with publish(folder, "comparison") as kept:
         place = kept.folder
         standings = dict.fromkeys(c.stage.reference.standing for c, _ in found)
         notes = [f"errors of pictures are against: {', '.join(standings).lower()}", f"run {kept.run.identifier}"]
-        made = reports.write_study(results, place, champion, notes)
+        made = reports.write_study(cases, place, champion, notes)
         rows = []
         for comparison, own in found:
             given, name = comparison.stage.reference, comparison.name

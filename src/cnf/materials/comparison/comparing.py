@@ -1,7 +1,7 @@
 """Materials, comparing: several methods on one material, with the models kept beside their pictures.
 
-In: a material on its stage. Out: one `Compared` per method: its case, its picture and the fitted material. Cases and
-pictures are kept as in a study, models as folders of fits; what is there with the same settings is not fitted again.
+In: a material on its stage. Out: one `Compared` per method: its case, its picture and the fitted material. Models
+are kept as folders of fits; what is there with the same settings and source is not fitted again.
 """
 
 from __future__ import annotations
@@ -13,18 +13,8 @@ from pathlib import Path
 from torch import Tensor
 
 from cnf.errors import FileError
-from cnf.materials.comparison.cases import (
-    Case,
-    case_file,
-    identify,
-    keep_case,
-    keep_picture,
-    known_case,
-    measure,
-    picture_file,
-    read_picture,
-)
-from cnf.materials.comparison.stage import Light, Stage, Subject
+from cnf.materials.comparison.cases import Case, hash_source, measure
+from cnf.materials.comparison.stage import Stage, Subject
 from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import FittedMaterial, as_material
 from cnf.materials.fitting.folders import KeptFit, Source, is_fit, load_fit, save_fit
@@ -49,7 +39,6 @@ class Comparison:
     subject: Subject
     stage: Stage
     settings: Settings
-    light: Light
     folder: Path
 
     @property
@@ -57,23 +46,15 @@ class Comparison:
         return self.stage.reference.name
 
     def find(self, method: str) -> Compared | None:
-        """The method's result of an earlier run with the same settings and source, if it is there and whole."""
-        case = known_case(self.folder, self.name, method, self.settings, self.light, self.identity)
-        place = self.place(method)
-        if case is None or not is_fit(place):
+        """The method's fit of an earlier run with the same settings and source, if it is there and whole."""
+        if not is_fit(self.place(method)):
             return None
         try:
-            kept = load_fit(place)
-            image = read_picture(picture_file(self.folder, self.name, method))
+            kept = load_fit(self.place(method))
         except FileError:
             return None
-        same = (
-            kept.source == self.source and kept.fit.settings == self.settings and image.shape == self.stage.image.shape
-        )
-        if not same or kept.fit.course.stopped == "interrupted":
-            return None
-        fitted = as_material(kept.fit, reference=self.stage.reference)
-        return Compared(replace(case, group=self.subject.group), image, fitted, kept.fit.method.title)
+        same = kept.source == self.source and kept.fit.settings == self.settings
+        return self.show(kept.fit) if same and kept.fit.course.stopped != "interrupted" else None
 
     def run(self, method: str, train: Train) -> Compared:
         """Fit, measure and keep; an interrupted training is not kept."""
@@ -82,18 +63,14 @@ class Comparison:
             raise KeyboardInterrupt
         found = self.show(fit)
         numbers = {name: getattr(found.case, name) for name in ("psnr", "ssim", "rmse", "log_error")}
-        case_file(self.folder, self.name, method).unlink(missing_ok=True)  # of an earlier fit, which is replaced now
         save_fit(fit, self.place(method), self.source, numbers)
-        keep_picture(self.stage.image, picture_file(self.folder, self.name, "reference"))
-        keep_picture(found.image, picture_file(self.folder, self.name, method))
-        keep_case(replace(found.case, source=self.identity), case_file(self.folder, self.name, method))  # complete now
         return found
 
     def show(self, fit: Fit) -> Compared:
         """A fit, also one made elsewhere, rendered on this stage and measured."""
         fitted = as_material(fit, reference=self.stage.reference)
         image, errors = self.stage.show(fitted)
-        case = measure(fit, self.stage.reference, self.subject.group, self.light, errors)
+        case = measure(fit, self.stage.reference, self.subject.group, errors)
         case = replace(case, material=self.name, label=self.stage.reference.label)
         return Compared(case, image, fitted, fit.method.title)
 
@@ -106,12 +83,8 @@ class Comparison:
         return replace(found, case=replace(found.case, method=title), title=title)
 
     @property
-    def identity(self) -> str:
-        return identify(self.subject, self.light)
-
-    @property
     def source(self) -> Source:
-        return Source(self.subject.path, self.subject.name)
+        return Source(self.subject.path, self.subject.name, hash_source(self.subject.path))
 
     def place(self, method: str) -> Path:
         return self.folder / "fits" / f"{self.name}_{method}"

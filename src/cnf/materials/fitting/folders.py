@@ -50,6 +50,7 @@ class Source:
 
     path: str
     name: str | None = None
+    contents: str = ""  # of the file, in short, if they matter to whoever keeps the fit
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def load_fit(folder: object) -> KeptFit:
         method = find_method(summary["method"], len(conditions))
         settings = Settings(**summary["settings"])
         name, label = check_name(summary["name"]), str(summary["label"])
-        source = Source(str(summary["source"]["path"]), summary["source"]["name"])
+        given = summary["source"]
+        source = Source(str(given["path"]), given["name"], str(given.get("contents", "")))
         numbers = {str(key): None if v is None else float(v) for key, v in summary["numbers"].items()}
         course = _read_course(place / COURSE, str(summary["stopped"]))
         expected, seconds = int(summary["parameters"]), float(summary["seconds"])

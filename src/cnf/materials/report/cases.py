@@ -1,11 +1,7 @@
-"""From finished cases of materials to what their reports take: results and mean learning curves.
-
-In: the cases of a study or a comparison. Out: `Result`s for tables, and curves averaged over materials.
-"""
+"""What reports take from all cases: the champion, and learning curves averaged over materials."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,15 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cnf.materials.report.curves import Logged
-from cnf.materials.report.results import CHAMPION, Result
+from cnf.materials.report.results import CHAMPION
 
 if TYPE_CHECKING:
     from cnf.materials.comparison.cases import Case
-
-
-def as_results(cases: Sequence[Case]) -> list[Result]:
-    names = [field.name for field in dataclasses.fields(Result)]
-    return [Result(**{name: getattr(case, name) for name in names}) for case in cases]
 
 
 def choose_champion(methods: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Results of methods on materials: where the order of the methods breaks, and tables as files.
 
-In: one `Result` per material and method. Out: tables (see `tables`) as text, Markdown, LaTeX and CSV, and lines that
+In: one `Case` per material and method. Out: tables (see `tables`) as text, Markdown, LaTeX and CSV, and lines that
 say on which materials another method wins.
 """
 
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from cnf.files import as_path
+from cnf.materials.comparison.cases import Case
 from cnf.materials.report.method_style import title_of
 from cnf.materials.report.tables import check_results, study_latex, study_markdown, study_text
 from cnf.reports.tables import Table, write_text
 
 __all__ = [
-    "Result",
     "study_latex",
     "study_markdown",
     "study_text",
@@ -25,38 +25,10 @@ __all__ = [
     "write_study",
 ]
 CHAMPION = "kernel-siren"
-MEASURES = ("rmse", "psnr", "ssim", "log_error")  # what a result must have to count as finished
+COLUMNS = [field.name for field in fields(Case) if field.name not in ("rate", "steps", "losses", "times")]
 
 
-@dataclass(frozen=True)
-class Result:
-    """One method on one material: errors of the picture, mean log error of the reflectance, times, size, residual."""
-
-    material: str  # a name such as "chrome"
-    label: str  # as pictures show it, such as "NBRDF of MERL chrome"
-    group: str  # such as "RGL"
-    method: str
-    rmse: float
-    psnr: float  # dB
-    ssim: float
-    log_error: float
-    seconds: float  # of training
-    inference_seconds: float
-    parameters: int
-    residual: float | None  # worst relative residual of the conditions; None for methods without hard conditions
-
-    @property
-    def finished(self) -> bool:
-        """Whether all its measures are finite."""
-        return all(math.isfinite(getattr(self, name)) for name in MEASURES)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Which material of which group: the same name may stand in two groups."""
-        return self.group, self.material
-
-
-def where_order_breaks(results: Sequence[Result], champion: str = CHAMPION) -> list[str]:
+def where_order_breaks(results: Sequence[Case], champion: str = CHAMPION) -> list[str]:
     """Where another method has a higher PSNR than `champion`, and per group its RMSE over that of the best soft method.
 
     A soft method is one without conditions (`residual` is None). Means are over materials that both finished.
@@ -84,7 +56,7 @@ def where_order_breaks(results: Sequence[Result], champion: str = CHAMPION) -> l
     return lines
 
 
-def _ratio_line(group: str, results: Sequence[Result], champion: str) -> str:
+def _ratio_line(group: str, results: Sequence[Case], champion: str) -> str:
     own = {r.key: r.rmse for r in results if r.method == champion}
     ratios = {}
     for method in dict.fromkeys(r.method for r in results if r.residual is None and r.method != champion):
@@ -103,18 +75,17 @@ def _ratio_line(group: str, results: Sequence[Result], champion: str) -> str:
 
 
 def write_study(
-    results: Sequence[Result], folder: object, champion: str = CHAMPION, notes: Sequence[str] = ()
+    results: Sequence[Case], folder: object, champion: str = CHAMPION, notes: Sequence[str] = ()
 ) -> list[Path]:
     """study.txt, study.md, study.tex and study.csv in `folder`; the first two end with where the order breaks, and
     with the notes."""
     check_results(results)
     place = as_path(folder)
     breaks = [*where_order_breaks(results, champion), *notes]
-    names = [field.name for field in fields(Result)]
     contents = {
         "study.txt": "\n".join([study_text(results), "", *breaks]),
         "study.md": "\n".join([study_markdown(results), "", *(f"- {line}" for line in breaks)]),
         "study.tex": study_latex(results),
-        "study.csv": Table(names, [astuple(result) for result in results]).csv(),
+        "study.csv": Table(COLUMNS, [[getattr(r, name) for name in COLUMNS] for r in results]).csv(),
     }
     return [write_text(place / name, text.rstrip("\n") + "\n") for name, text in contents.items()]

@@ -11,14 +11,11 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cnf.errors import ConstraintError
+from cnf.materials.comparison.cases import Case
 from cnf.materials.report.method_style import title_of
 from cnf.reports.tables import Cell, Table
-
-if TYPE_CHECKING:
-    from cnf.materials.report.results import Result
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ NOTES = (
 )
 
 
-def check_results(results: Sequence[Result]) -> None:
+def check_results(results: Sequence[Case]) -> None:
     """Refuse an empty study, and two results for the same material and method."""
     if not results:
         raise ConstraintError("a study needs at least one result, got none")
@@ -64,7 +61,7 @@ def check_results(results: Sequence[Result]) -> None:
         seen.add(place)
 
 
-def study_tables(results: Sequence[Result]) -> list[Table]:
+def study_tables(results: Sequence[Case]) -> list[Table]:
     """One table for all materials and, if there are several groups, one for each."""
     check_results(results)
     groups = list(dict.fromkeys(r.group for r in results))
@@ -76,7 +73,7 @@ def study_tables(results: Sequence[Result]) -> list[Table]:
     ]
 
 
-def _table(title: str, results: Sequence[Result]) -> Table:
+def _table(title: str, results: Sequence[Case]) -> Table:
     materials = len({r.key for r in results})
     done = {
         method: [r for r in results if r.method == method and r.finished]
@@ -93,7 +90,7 @@ def _table(title: str, results: Sequence[Result]) -> Table:
     return Table(header, rows, title=f"{title} ({materials} material{'s' * (materials != 1)})", better=better)
 
 
-def _cells(column: Column, done: dict[str, list[Result]], materials: int) -> dict[str, Cell]:
+def _cells(column: Column, done: dict[str, list[Case]], materials: int) -> dict[str, Cell]:
     means: dict[str, float] = {}
     deviations: dict[str, str] = {}
     for method, own in done.items():
@@ -120,23 +117,23 @@ def _cells(column: Column, done: dict[str, list[Result]], materials: int) -> dic
     return cells
 
 
-def study_text(results: Sequence[Result]) -> str:
+def study_text(results: Sequence[Case]) -> str:
     """The tables as plain text, the best of each column with a star."""
     parts = [table.text() for table in study_tables(results)]
     return "\n\n".join([*parts, "* best of its column. " + NOTES, *_failures(results)])
 
 
-def study_markdown(results: Sequence[Result]) -> str:
+def study_markdown(results: Sequence[Case]) -> str:
     """The tables in Markdown, the best of each column in bold."""
     parts = [table.markdown() for table in study_tables(results)]
     return "\n\n".join([*parts, "Bold: best of its column. " + NOTES, *_failures(results)])
 
 
-def study_latex(results: Sequence[Result]) -> str:
+def study_latex(results: Sequence[Case]) -> str:
     """The tables in LaTeX (package booktabs), the best of each column in bold; one tabular per table."""
     return "\n\n".join(table.latex() for table in study_tables(results))
 
 
-def _failures(results: Sequence[Result]) -> list[str]:
+def _failures(results: Sequence[Case]) -> list[str]:
     failed = [f"{title_of(r.method)} on {r.label}" for r in results if not r.finished]
     return [f"Failed, and not in the means: {', '.join(failed)}."] if failed else []
