@@ -72,13 +72,13 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         say(f"\n{out} holds an answer already, which is kept; this one goes to {out / 'interrupted'}")
         out = out / "interrupted"
     if out is not None:
-        folder = out if isinstance(out, Path) else out.target
+        folder, done = (out, "written to") if isinstance(out, Path) else (out.target, "will be in")
         made = write_answer(answer, out)
         series = [path for path in made if path.parent != folder]
         names = [path.name for path in made if path.parent == folder]
         names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
         names += ["run.json"] if isinstance(out, Path) else []
-        say(f"\nwritten to {folder}: {', '.join(names)}")
+        say(f"\n{done} {folder}: {', '.join(names)}")
     else:
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
     if answer.tuning.interrupted:
