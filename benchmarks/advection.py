@@ -8,15 +8,14 @@ One line per case, then the worst case of every level beside the paper's numbers
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import warnings
 from collections.abc import Sequence
 
 from cnf.demo.advection import LEVELS, METHODS, Advection, solve_advection
 from cnf.demo.tables import advection_table
 from cnf.errors import CnfWarning
-from cnf.files import check_writable, write_atomically
+from cnf.files import check_writable
+from cnf.reports.tables import Table, write_text
 
 SHOWN = ("rmse", "start_rmse", "residual", "bandwidth", "seconds")
 COLUMNS = ("perturbation", "seed", "method", "nrmse", *SHOWN, "rank", "condition")
@@ -39,13 +38,11 @@ def run(levels: Sequence[float], seeds: int, methods: Sequence[str]) -> list[Adv
 
 
 def save(results: Sequence[Advection], path: str) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    lines = []
     for r in results:
         facts = {"rank": r.certificate.rank, "condition": r.certificate.condition}
-        writer.writerow([facts[name] if name in facts else getattr(r, name) for name in COLUMNS])
-    write_atomically(path, lambda file: file.write_text(text.getvalue()))
+        lines.append([facts[name] if name in facts else getattr(r, name) for name in COLUMNS])
+    write_text(path, Table(COLUMNS, lines).csv())
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Advection]:

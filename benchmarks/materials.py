@@ -33,7 +33,7 @@ from cnf.materials.fitting.methods import find_method
 from cnf.materials.fitting.sampling import Samples, draw_samples, uniform_angles
 from cnf.materials.reflectance import GGX, Material, read_material
 from cnf.materials.rendering.environments import studio
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = "brdf/nbrdf_merl100.npz"
@@ -214,7 +214,7 @@ def make_table(figures: Sequence[Figure]) -> str:
     for figure in figures:
         wanted = "-" if figure.asked is None else f"{figure.bound} {figure.asked:.3g}"
         rows.append([figure.what, f"{figure.measured:.4g}", wanted, figure.met])
-    return text_table(["", "measured", "asked", "met"], rows)
+    return Table(["", "measured", "asked", "met"], rows).text()
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figure]:

@@ -7,8 +7,6 @@ python -m benchmarks.pde --cost                                 (4000 conditions
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import math
 import time
 import warnings
@@ -20,7 +18,7 @@ import torch
 import cnf
 from benchmarks.timing import peak_memory
 from cnf.files import write_atomically
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table, write_text
 
 GALLERY = Path(__file__).parent.parent / "examples" / "pde"
 ASKED = {  # relative L2 error, seconds
@@ -78,7 +76,7 @@ def run_gallery() -> str:
         "trials",
         "seconds",
     ]
-    return text_table(header, rows)
+    return Table(header, rows).text()
 
 
 def run_convergence() -> dict[str, list[tuple[int, float]]]:
@@ -105,11 +103,8 @@ def save_convergence(found: dict[str, list[tuple[int, float]]], folder: Path) ->
     """The numbers as CSV, and a picture: straight lines are exponential convergence."""
     from matplotlib.figure import Figure
 
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["problem", "points", "error"])
-    writer.writerows([name, n, f"{e:.3e}"] for name, series in found.items() for n, e in series)
-    write_atomically(folder / "convergence.csv", lambda path: path.write_text(buffer.getvalue(), encoding="utf-8"))
+    rows = [[name, n, f"{e:.3e}"] for name, series in found.items() for n, e in series]
+    write_text(folder / "convergence.csv", Table(["problem", "points", "error"], rows).csv())
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for (name, series), marker in zip(found.items(), "os^D", strict=True):
@@ -155,7 +150,7 @@ def main() -> None:
     save_convergence(run_convergence(), asked.out)
     print("gallery", flush=True)
     table = run_gallery()
-    write_atomically(asked.out / "gallery.txt", lambda path: path.write_text(table + "\n", encoding="utf-8"))
+    write_text(asked.out / "gallery.txt", table + "\n")
     print(f"\n{table}\n\nwritten to {asked.out}; python -m benchmarks.pde --cost measures a large problem")
 
 

@@ -13,22 +13,20 @@ between them. Writes peers.csv, peers.md and peers.png, the first two after ever
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks.peer_scripts.measuring import BUDGETS
 from benchmarks.peer_scripts.problems import DOES_NOT_APPLY, METHODS, PROBLEMS
-from cnf.files import check_writable, write_atomically
+from cnf.files import check_writable
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table, write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venv-peers"
@@ -132,46 +130,16 @@ def write_number(value: float | None, name: str) -> str:
     return "0" if value == 0 else f"{value:.1e}"
 
 
-def write_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Header and cells shared by the printed table and the markdown one."""
+def make_table(rows: Sequence[Row]) -> Table:
+    """A row per problem and method; the last column says how it was set, or why there is nothing."""
     header = ["problem", "method", *MEASURES.values(), "setting, or why not"]
     cells = [[r.problem, r.method, *(write_number(getattr(r, m), m) for m in MEASURES), r.note] for r in rows]
-    return header, cells
-
-
-def make_table(rows: Sequence[Row]) -> str:
-    """Plain text; the last column is left out of the padding."""
-    header, cells = write_cells(rows)
-    table = text_table(header[:-1], [c[:-1] for c in cells], left=2).splitlines()
-    return "\n".join(
-        f"{line}  {note}".rstrip() for line, note in zip(table, [header[-1], "", *_last(cells)], strict=True)
-    )
-
-
-def _last(cells: list[list[str]]) -> list[str]:
-    return [c[-1] for c in cells]
-
-
-def make_markdown(rows: Sequence[Row]) -> str:
-    """The same as a markdown table."""
-    header, cells = write_cells(rows)
-    rule = ["---", "---", *["---:"] * len(MEASURES), "---"]
-    lines = ["| " + " | ".join(text.replace("|", r"\|") for text in line) + " |" for line in (header, rule, *cells)]
-    return "\n".join(lines) + "\n"
-
-
-def make_csv(rows: Sequence[Row]) -> str:
-    """All fields, numbers in full."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [f.name for f in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: "" if v is None else v for name, v in asdict(row).items()} for row in rows)
-    return text.getvalue()
+    return Table(header, cells, left=[*header[:2], header[-1]])
 
 
 def save_tables(rows: Sequence[Row], folder: Path) -> None:
-    write_atomically(folder / "peers.csv", lambda file: file.write_text(make_csv(rows)))
-    write_atomically(folder / "peers.md", lambda file: file.write_text(make_markdown(rows)))
+    write_text(folder / "peers.csv", Table([f.name for f in fields(Row)], [astuple(row) for row in rows]).csv())
+    write_text(folder / "peers.md", make_table(rows).markdown() + "\n")
 
 
 def plot_rows(rows: Sequence[Row], path: Path) -> Path:
@@ -188,7 +156,7 @@ def plot_rows(rows: Sequence[Row], path: Path) -> Path:
             panel.scatter(row.seconds, row.error, edgecolors="white", linewidths=0.8, zorder=3, **style)
         panel.set(xscale="log", yscale="log", xlabel="time in seconds", ylabel="relative L2 error")
         panel.set_title("lower left is better")
-        panel.grid(True, color="#E4E4E4", linewidth=0.7)
+        panel.grid(True)
         methods = [m for m in METHODS if any(r.method == m for r in shown)]
         problems = [p for p in PROBLEMS if any(r.problem == p for r in shown)]
         plain: Any = {"linestyle": "none", "markeredgecolor": "white"}
@@ -228,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     folder = Path(asked.out)
     check_writable(folder / "peers.csv")
     rows = run(asked, folder)
-    print(f"\n{make_table(rows)}\n")
+    print(f"\n{make_table(rows).text()}\n")
     print("conditions: boundary and initial; equation: relative to its largest term; between: not at the given points")
     if any(r.error and r.seconds for r in rows):
         plot_rows(rows, folder / "peers.png")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cnf.errors import CnfError
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table
 from studies.shapes.measures import Measures
 from studies.shapes.scaling import LARGE, choose_resolution, fit_exponent, run_sizes
 from studies.shapes.study import Row, Setting, find_folder, find_methods, read_shape, run_case
@@ -130,7 +130,7 @@ def make_table(figures: Sequence[Figure]) -> str:
     for figure in figures:
         numbers = ["-" if v is None else f"{v:.3g}" for v in (figure.measured, figure.asked)]
         rows.append([figure.what, *numbers, figure.met])
-    return text_table(["", "measured", "asked: at most", "met"], rows)
+    return Table(["", "measured", "asked: at most", "met"], rows).text()
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figure]:

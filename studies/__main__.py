@@ -1,4 +1,4 @@
-"""`python -m studies NAME`: runs a study of the paper; without a name it lists them."""
+"""`python -m studies NAME`: runs a study; without a name it lists them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from cnf.cli.main import run_app
 
 if TYPE_CHECKING:
     from typer import Typer
+
+    from studies.study import Study
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,19 +28,28 @@ def gather() -> Typer:
     """Every study as a command; a function, for typer is an extra."""
     import typer
 
-    from studies.advection.commands import advection
-    from studies.conditioning.commands import conditioning
-    from studies.materials.commands import materials
-    from studies.normals.commands import normals
-    from studies.shapes.commands import scaling, shapes
-    from studies.transfer.commands import transfer
+    from studies.command import as_command
 
     app = typer.Typer(
         help="Rerun the paper's studies.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    for study in (conditioning, transfer, advection, normals, shapes, scaling, materials):
-        app.command()(study)
+    for study in list_studies():
+        first = (study.__doc__ or "").partition("\n")[0]
+        app.command(study.name, short_help=first)(as_command(study))
     return app
+
+
+def list_studies() -> list[type[Study]]:
+    """All there are."""
+    from studies.advection.study import Advection
+    from studies.conditioning.study import Conditioning
+    from studies.materials.study import Materials
+    from studies.normals.study import Normals
+    from studies.shapes.scaling import Scaling
+    from studies.shapes.study import Shapes
+    from studies.transfer.study import Transfer
+
+    return [Conditioning, Transfer, Advection, Normals, Shapes, Scaling, Materials]
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ CORE = [
     ["certificate"],
     ["storage"],
     ["solution"],
+    ["solving"],
     ["field"],
     ["loading"],
     ["training", "losses"],

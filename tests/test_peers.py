@@ -376,20 +376,21 @@ def test_threads_and_settings_reach_the_peer(environments):
     assert (row.error, row.seconds) == (2.5e-12, 15.25)
 
 
-def test_tables(environments):
+def test_tables(environments, tmp_path: Path):
     """Numbers in columns, zeros as 0, missing ones as a dash, and a bar in a setting does not break the markdown."""
     rows = [
         peers.read_result("wave", "tfc", 0, json.dumps(RESULT), ""),
         peers.Row("wave", "scipy-gaussian", note="does not apply: values only"),
     ]
-    header, _, first, second = peers.make_table(rows).splitlines()
+    header, _, first, second = peers.make_table(rows).text().splitlines()
     assert header.split()[:3] == ["problem", "method", "error"]
     assert first.split()[:9] == ["wave", "tfc", "2.5e-12", "0", "0", "4.0e-11", "-", "15.2", "7.5"]
     assert second.split()[2:9] == ["-"] * 7 and second.endswith("does not apply: values only")
-    lines = peers.make_markdown(rows).splitlines()
+    lines = peers.make_table(rows).markdown().splitlines()
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
     assert r"degree \| 48" in lines[2]
-    read = list(csv.DictReader(peers.make_csv(rows).splitlines()))
+    peers.save_tables(rows, tmp_path)
+    read = list(csv.DictReader((tmp_path / "peers.csv").read_text().splitlines()))
     assert float(read[0]["error"]) == 2.5e-12 and read[1]["error"] == ""
     assert read[0]["note"] == "degree | 48"
 

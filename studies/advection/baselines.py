@@ -136,22 +136,31 @@ def train_siren(
     curve = Curve()
     start, pde = conditions(perturbation, seed, side)
     network = cnf.encoders.SIREN(2, 1, HIDDEN, omega=OMEGA, seed=seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=SIREN_RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
     looks = {0, steps} | {round(steps ** (k / LOOKS)) for k in range(LOOKS)}
-    for step in range(steps + 1):
-        residual = _slope(network, pde.points)
-        misfit = network(start.points) - start.values
-        loss = residual.square().mean() + START_WEIGHT * misfit.square().mean()
+
+    def loss(model: nn.Module) -> Tensor:
+        misfit = model(start.points) - start.values
+        return _slope(model, pde.points).square().mean() + START_WEIGHT * misfit.square().mean()
+
+    def look(step: int, model: nn.Module, found: float) -> None:
         if step in looks:
-            curve.note(step, loss.item(), network)
+            curve.note(step, found, model)
             if report is not None:
-                report(ScanStep("step", step, loss.item()))
-        if step < steps:
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+                report(ScanStep("step", step, found))
+
+    history = cnf.fit(
+        network,
+        loss,
+        steps,
+        SIREN_RATE,
+        schedule="cosine",
+        progress=False,
+        callbacks=lambda step, model, history: look(step, model, history.loss[-1]),
+        keep="last",
+    )
+    if history.stopped == "interrupted":  # half a training is no result
+        raise KeyboardInterrupt
+    look(steps, network, history.final_loss)
     return network.requires_grad_(False), curve
 
 

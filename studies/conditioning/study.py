@@ -10,98 +10,113 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import torch
+import typer
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 import cnf
+from cnf.reports.tables import Style, Table
 from cnf.training import History
+from studies.conditioning.plots import plot_conditioning
+from studies.options import Seed, Steps
+from studies.study import Case, Desk, Row, Study
 
+RATE = 1e-2  # of Adam
 CODES = 100  # hidden nodes of the hypernetwork, as in the paper
 SQUARE = cnf.Box([-1, -1], [1, 1])
 RESOLVED = 1 / torch.finfo(torch.float64).eps  # a larger condition number cannot be told from infinity
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Where the study is: one call of `report` per step."""
+class Conditioning(Study):
+    """Condition number of four bases while they are trained for it.
 
-    name: str
-    step: int
-    condition: float
-
-
-Report = Callable[[Progress], object]
-
-
-@dataclass(frozen=True)
-class Conditioning:
-    """How one basis fared; entry k of `conditions` is the condition number after k updates, the last after all."""
-
-    name: str
-    conditions: tuple[float, ...]
-    parameters: int
-    seconds: float
-
-    @property
-    def start(self) -> float:
-        return self.conditions[0]
-
-    @property
-    def end(self) -> float:
-        return self.conditions[-1]
-
-    @property
-    def best(self) -> float:
-        return min(self.conditions)
-
-    @property
-    def worst(self) -> float:
-        return max(self.conditions)
-
-
-def study_conditioning(
-    points: int = 256,
-    parameters: float = 1e5,
-    steps: int = 60,
-    seed: int = 0,
-    lr: float = 1e-2,
-    report: Report | None = None,
-) -> list[Conditioning]:
-    """Train the four bases of BASES on `points` (a square number) with about `parameters` parameters each.
-
-    The default takes seconds; the paper's setting is points=4096, parameters=1.3e6, and the hypernet then needs minutes
-    per step: every one of its 4096 networks is evaluated at all 4096 points.
+    The default takes well under two minutes; the paper's size (--points 4096 --parameters 1.3e6) takes hours on a small
+    machine, nearly all of them for the hypernet.
     """
-    check_study(points, parameters, steps, seed)
-    return [train_basis(name, points, parameters, steps, seed, lr, report) for name in BASES]
 
+    name = "conditioning"
+    key = ("basis",)
+    columns = ("parameters", "start", "end", "lowest", "highest", "seconds")
+    curve = ("step", "condition")
 
-def train_basis(
-    name: str, points: int, parameters: float, steps: int, seed: int = 0, lr: float = 1e-2, report: Report | None = None
-) -> Conditioning:
-    """One basis: built, trained on its log condition number, and what came of it."""
-    started = time.perf_counter()
-    field = build_field(name, points, parameters, seed)
+    points: Annotated[int, typer.Option(help="How many points, a square number (paper: 4096).")] = 256
+    parameters: Annotated[float, typer.Option(metavar="NUMBER", help="Parameters per basis (paper: 1.3e6).")] = 1e5
+    steps: Steps = 60
+    seed: Seed = 0
 
-    def tell(step: int, solution: cnf.Solution, history: History) -> None:
-        if report is not None:
-            report(Progress(name, step, history.condition[-1]))
+    def __post_init__(self) -> None:
+        check_sizes(self.points, self.parameters)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # bad conditioning is what is looked at
-        history = cnf.pretrain(
-            field, steps, lr, seed=seed, progress=False, log_condition_every=1, callbacks=tell, keep="last"
-        )
-    return Conditioning(
-        name=name,
-        conditions=(*history.condition, math.exp(history.final_loss)),
-        parameters=sum(p.numel() for p in field.basis.parameters() if p.requires_grad),
-        seconds=time.perf_counter() - started,
-    )
+    def settings(self) -> dict[str, Any]:
+        return vars(self)
+
+    def cases(self) -> list[Case]:
+        return [{"basis": name} for name in BASES]
+
+    def count_steps(self, case: Case) -> int:
+        return self.steps
+
+    def introduce(self) -> str:
+        size = f"{self.points} points, about {self.parameters:g} parameters"
+        return f"{size}, {self.steps} steps of Adam on the log condition number"
+
+    def run(self, case: Case, desk: Desk) -> Row:
+        """One basis: built, trained on its log condition number, and what came of it."""
+        started = time.perf_counter()
+        field = build_field(case["basis"], self.points, self.parameters, self.seed)
+
+        def tell(step: int, solution: cnf.Solution, history: History) -> None:
+            desk.tell(f"condition {history.condition[-1]:.1e}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # bad conditioning is what is looked at
+            history = cnf.pretrain(
+                field,
+                self.steps,
+                RATE,
+                seed=self.seed,
+                progress=False,
+                log_condition_every=1,
+                callbacks=tell,
+                keep="last",
+            )
+        if history.stopped == "interrupted":
+            raise KeyboardInterrupt
+        conditions = [*history.condition, math.exp(history.final_loss)]  # entry k: after k updates
+        return {
+            "parameters": sum(p.numel() for p in field.basis.parameters() if p.requires_grad),
+            "start": conditions[0],
+            "end": conditions[-1],
+            "lowest": min(conditions),
+            "highest": max(conditions),
+            "seconds": time.perf_counter() - started,
+            "curve": {"step": list(range(len(conditions))), "condition": conditions},
+        }
+
+    def describe(self, row: Row) -> str:
+        return f"condition {row['start']:.1e} to {row['end']:.1e}"
+
+    def tables(self, rows: Sequence[Row]) -> list[Table]:
+        """One row per basis; condition numbers beyond 1 / eps are marked: float64 cannot tell them from infinity."""
+
+        def shown(value: float) -> str:
+            return f"{value:.1e}" if value < RESOLVED else f"> {RESOLVED:.1e}"
+
+        columns: dict[str, tuple[str, Style]] = {"basis": ("basis", ""), "parameters": ("parameters", "d")}
+        columns |= {name: (name, shown) for name in ("start", "end", "lowest", "highest")}
+        columns |= {"seconds": ("seconds", ".1f")}
+        return [Table.of(rows, columns)]
+
+    def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+        title = f"{self.points} points, {self.parameters:g} parameters: trained for the condition number alone"
+        return [plot_conditioning(rows, folder / "conditioning.png", RESOLVED, title)]
 
 
 def build_field(name: str, points: int, parameters: float, seed: int = 0) -> cnf.ConstrainedField:
@@ -174,7 +189,8 @@ def _positive(width: int, parameters: int, least: int) -> int:
     return width
 
 
-def check_study(points: int, parameters: float, steps: int, seed: int) -> None:
+def check_sizes(points: int, parameters: float) -> None:
+    """Refuse what cannot be built, before anything is."""
     error = cnf.errors.CnfError
     if points < 4 or math.isqrt(points) ** 2 != points:
         raise error(f"the points form a square grid: their number is a square of at least 4, such as 256; got {points}")
@@ -184,5 +200,3 @@ def check_study(points: int, parameters: float, steps: int, seed: int) -> None:
             f"{points} points need at least {least} parameters, for the hypernet has {CODES} per point; "
             f"got {parameters:g}"
         )
-    if steps < 1 or seed < 0:
-        raise error(f"steps is at least 1 and seed at least 0; got {steps} and {seed}")

@@ -36,8 +36,7 @@ def draw_study(results: Sequence[Result], path: object, champion: str = CHAMPION
             panel.set_title(group, loc="left", fontsize=9.5, fontweight="bold")
         for panel in panels:
             panel.set_xlim(low - 1.6 * margin, high + margin)
-            panel.grid(True, axis="x", color="#E2E2E2", linewidth=0.7)
-            panel.set_axisbelow(True)
+            panel.grid(True, axis="x")
             panel.tick_params(axis="y", length=0)
             panel.spines[["left", "bottom"]].set_visible(False)
             panel.tick_params(axis="x", length=0, labelbottom=panel is panels[-1])

@@ -4,41 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cnf.materials.comparison.cases import picture_file, read_picture
+import numpy as np
+import torch
+
+from cnf.materials.comparison.cases import Case
 from cnf.materials.rendering.metrics import ImageErrors
 from cnf.materials.report.method_style import title_of
 from cnf.materials.report.pictures import Panel, Row, draw_comparison
 
-if TYPE_CHECKING:
-    from cnf.materials.comparison.cases import Case
-
-
 ROWS = 6  # of one picture, at most
+Images = dict[str, np.ndarray]  # "image" and "reference", (H, W, 3)
 
 
-def picture_rows(cases: Sequence[Case], methods: Sequence[str], folder: Path) -> list[Row]:
-    """One row per material of which all methods are finished and all pictures are there."""
+def picture_rows(found: Sequence[tuple[Case, Images]], methods: Sequence[str]) -> list[Row]:
+    """One row per material of which all methods are finished."""
     rows: list[Row] = []
-    for name in dict.fromkeys(case.material for case in cases):
-        own = {case.method: case for case in cases if case.material == name}
-        files = [picture_file(folder, name, method) for method in ("reference", *methods)]
-        if not all(method in own for method in methods) or not all(file.exists() for file in files):
+    for name in dict.fromkeys(case.material for case, _ in found):
+        own = {case.method: (case, images) for case, images in found if case.material == name}
+        if not all(method in own for method in methods):
             continue
-        panels = [Panel("Reference", read_picture(files[0]))]
-        for method, file in zip(methods, files[1:], strict=True):
-            case = own[method]
-            panels.append(Panel(title_of(method), read_picture(file), ImageErrors(case.rmse, case.psnr, case.ssim)))
-        rows.append((own[methods[0]].label, panels))
+        first, images = own[methods[0]]
+        panels = [Panel("Reference", torch.from_numpy(images["reference"]).double())]
+        for method in methods:
+            case, images = own[method]
+            errors = ImageErrors(case.rmse, case.psnr, case.ssim)
+            panels.append(Panel(title_of(method), torch.from_numpy(images["image"]).double(), errors))
+        rows.append((first.label, panels))
     return rows
 
 
-def draw_pages(cases: Sequence[Case], methods: Sequence[str], folder: Path, name: str) -> list[Path]:
+def draw_pages(
+    cases: Sequence[Case], images: Sequence[Images], methods: Sequence[str], folder: Path, name: str
+) -> list[Path]:
     """The figure for every group of materials, on pages of a few rows each: name_1.png, name_2.png, ..."""
     made: list[Path] = []
+    found = list(zip(cases, images, strict=True))
     for group in dict.fromkeys(case.group for case in cases):
-        rows = picture_rows([case for case in cases if case.group == group], methods, folder)
+        rows = picture_rows([pair for pair in found if pair[0].group == group], methods)
         for start in range(0, len(rows), ROWS):
             made.append(draw_comparison(rows[start : start + ROWS], folder / f"{name}_{len(made) + 1}.png"))
     return made

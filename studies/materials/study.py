@@ -1,137 +1,213 @@
-"""Materials, the study: every method on every material, one job per material, in parallel processes.
+"""Materials, the study: every method on every material, with the paper's tables and figures.
 
-In: materials and methods. Out: one `Case` per pair, kept as a file of its own as soon as it is there; a study that was
-stopped goes on with what is missing. The pictures of a material are rendered with one scene and one exposure, those of
-its reference.
+One case is one method on one material. The pictures of a material are rendered with one scene and one exposure, those
+of its reference.
 """
 
 from __future__ import annotations
 
-import math
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Any
 
-import torch
+import numpy as np
+import typer
 
 from cnf.errors import CnfError
-from cnf.materials.comparison.cases import (
-    Case,
-    case_file,
-    identify,
-    is_picture,
-    keep_case,
-    keep_picture,
-    known_case,
-    measure,
-    picture_file,
-)
-from cnf.materials.comparison.stage import Light, Stage, Subject
+from cnf.materials.commands import options
+from cnf.materials.comparison.cases import Case as Measured
+from cnf.materials.comparison.cases import identify, measure
+from cnf.materials.comparison.stage import Light, Stage
 from cnf.materials.fitting.fit import Settings, fit_material
 from cnf.materials.fitting.fitted import as_material
-from cnf.materials.reflectance import Material
+from cnf.materials.report.cases import as_results, choose_champion, mean_curves
+from cnf.materials.report.curves import draw_learning_curves
+from cnf.materials.report.results import where_order_breaks
+from cnf.materials.report.tables import NOTES, study_tables
+from cnf.reports.tables import Table
+from cnf.reports.terminal import split_words
+from studies.keeping import find_arrays
+from studies.materials import subjects
+from studies.materials.dots import draw_study
+from studies.materials.pages import draw_pages
+from studies.options import Names, Seed
+from studies.study import Case, Desk, Row, Study
 
-FAILURES = (CnfError, RuntimeError, MemoryError)  # of one material; torch reports a lack of memory as a RuntimeError
-
-
-def run_material(
-    subject: Subject, methods: Sequence[str], settings: Settings, light: Light, folder: Path, threads: int = 1
-) -> list[Case]:
-    """All methods on one material; finished ones are read, others are run and written."""
-    torch.set_num_threads(threads)
-    material = subject.read()
-    reference, source = picture_file(folder, material.name, "reference"), identify(subject, light)
-    stage: Stage | None = None
-    cases = []
-    for method in methods:
-        case = known_case(folder, material.name, method, settings, light, source)
-        if case is None:
-            if stage is None:
-                stage = Stage.of(material, light.environment(), light.size)
-                keep_picture(stage.image, reference)
-            fit = fit_material(material, method, settings)
-            if fit.course.stopped == "interrupted":
-                raise KeyboardInterrupt
-            image, errors = stage.show(as_material(fit, reference=material))
-            case = replace(measure(fit, material, subject.group, light, errors), source=source)
-            keep_picture(image, picture_file(folder, material.name, method))
-            keep_case(case, case_file(folder, material.name, method))
-        cases.append(case)
-    if stage is None and not is_picture(reference, light.size):
-        keep_picture(Stage.of(material, light.environment(), light.size).image, reference)
-    return cases
+COUNT = 20
+MEASURES = ("rmse", "psnr", "ssim", "log_error")
+COPIED = ("label", "group", *MEASURES, "seconds", "inference_seconds", "parameters", "residual", "rate")
 
 
-Report = Callable[[Subject, list[Case] | None, str], object]  # subject, cases or None, what went wrong
+@dataclass(frozen=True)
+class Materials(Study):
+    """Soft and constrained models of many materials: errors of renderings, times, sizes, exactness.
 
+    Needs measurements in CNF_DATA, or materials of your own with --material.
+    """
 
-def run_study(
-    subjects: Sequence[Subject],
-    methods: Sequence[str],
-    settings: Settings,
-    light: Light,
-    folder: Path,
-    *,
-    processes: int = 2,
-    report: Report | None = None,
-) -> list[Case]:
-    """Every method on every subject; a material that fails is told and left out, the others go on."""
-    if processes < 1:
-        raise CnfError(f"a study needs at least one process; got {processes}")
-    (folder / "cases").mkdir(parents=True, exist_ok=True)
-    found: dict[int, list[Case]] = {}
-    for number, cases, problem in _results(subjects, methods, settings, light, folder, processes):
-        if cases is not None:
-            found[number] = cases
-        if report is not None:
-            report(subjects[number], cases, problem)
-    return [case for number in sorted(found) for case in found[number]]
+    name = "materials"
+    key = ("material", "method")
+    columns = COPIED
+    curve = ("step", "loss", "seconds")
+    workers = 2
 
+    materials: Annotated[
+        Names,
+        typer.Option(metavar="NAMES", help="Names from the data, such as chrome,gold-paint; default: see --count."),
+    ] = None
+    material: Annotated[
+        Names,
+        typer.Option(
+            metavar="WORDS|FILE", help="A material of your own: ggx:gold:0.1, a file, or FILE:NAME; repeatable."
+        ),
+    ] = None
+    count: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, help="NBRDF of MERL: the ten most specular, then others evenly spread; and RGL's four (20)."
+        ),
+    ] = None
+    methods: Annotated[
+        Names,
+        typer.Option(metavar="NAMES", help=f"From {options.ALL_METHODS}, with commas; default: the paper's five."),
+    ] = None
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with brdf/nbrdf_merl100.npz; default: environment variable CNF_DATA.")
+    ] = None
+    env: options.Env = None
+    size: options.Size = 128
+    quick: Annotated[
+        bool,
+        typer.Option("--quick/--full", help="640 steps of 1000 samples per fit, or the paper's budget: 1280 of 5000."),
+    ] = True
+    samples: options.Samples = None
+    epochs: options.Epochs = None
+    batch: options.Batch = None
+    conditions: options.Conditions = None
+    parameters: options.Parameters = None
+    placement: options.Placement = None
+    sampling: options.Sampling = None
+    loss: options.Loss = None
+    rate: options.Rate = None
+    precision: options.Precision = None
+    seed: Seed = 0
 
-def _results(
-    subjects: Sequence[Subject], methods: Sequence[str], settings: Settings, light: Light, folder: Path, processes: int
-) -> Iterator[tuple[int, list[Case] | None, str]]:
-    """Numbers of subjects as they are done, with their cases or what went wrong."""
-    if processes == 1:
-        for number, subject in enumerate(subjects):
-            try:
-                yield number, run_material(subject, methods, settings, light, folder, torch.get_num_threads()), ""
-            except FAILURES as error:
-                yield number, None, reason(error)
-        return
-    context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pools
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        waiting: dict[Future, int] = {
-            pool.submit(run_material, subject, methods, settings, light, folder): number
-            for number, subject in enumerate(subjects)
-        }
-        try:
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    number = waiting.pop(future)
-                    try:
-                        yield number, future.result(), ""
-                    except FAILURES as error:
-                        yield number, None, reason(error)
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            for process in list((pool._processes or {}).values()):
-                process.terminate()
-            raise
+    def __post_init__(self) -> None:
+        self.cases()
+        options.choose_light(self.env, self.size)
 
+    @cached_property
+    def budget(self) -> Settings:
+        """What every method is given."""
+        names = [f.name for f in fields(Settings) if f.name != "log_every"]
+        return options.choose_settings(self.quick, **{name: getattr(self, name) for name in names})
 
-def reason(error: BaseException) -> str:
-    """The first line of what went wrong."""
-    return str(error).strip().split("\n")[0] or type(error).__name__
+    @cached_property
+    def light(self) -> Light:
+        """The scene all materials are shown in."""
+        return Light(None if self.env is None else str(self.env), self.size)
 
+    @cached_property
+    def chosen(self) -> dict[str, subjects.Chosen]:
+        """The materials by name; data are needed unless all are given by --material."""
+        names, words = split_words(self.materials), self.material or []
+        if names and self.count is not None:
+            raise CnfError("--materials names materials and --count chooses some; give one of them")
+        found: list[subjects.Chosen] = []
+        if names:
+            found += subjects.name_subjects(subjects.find_measurements(self.data), names)
+        elif self.count is not None or self.data is not None or not words:
+            folder = subjects.find_measurements(self.data)
+            found += subjects.choose_subjects(folder, COUNT if self.count is None else self.count)
+        found += [subjects.open_subject(word)[0] for word in dict.fromkeys(words)]
+        subjects.check_distinct(found)
+        return {one.name: one for one in found}
 
-def specularity(material: Material) -> float:
-    """Mean reflectance in the mirror direction over incidence up to 60 degrees: how specular a material is."""
-    theta = torch.linspace(0.0, math.pi / 3, 25, dtype=torch.float64)
-    angles = torch.stack([torch.zeros_like(theta), theta, torch.full_like(theta, math.pi / 2)], dim=1)
-    known = material.valid(angles)
-    return float(material(angles)[known].mean()) if bool(known.any()) else 0.0
+    def settings(self) -> dict[str, Any]:
+        return {**asdict(self.budget), "environment": self.light.path, "size": self.size}
+
+    def cases(self) -> list[Case]:
+        """The source tells a file by its contents: one that was changed is fitted again."""
+        methods, budget = options.choose_methods(self.methods), self.budget
+        assert budget is not None
+        return [
+            {"material": one.name, "method": method, "source": identify(one.subject, self.light)}
+            for one in self.chosen.values()
+            for method in methods
+        ]
+
+    def introduce(self) -> str:
+        many, ways = len(self.chosen), len(options.choose_methods(self.methods))
+        count = f"{many} material{'s' * (many > 1)}, {ways} method{'s' * (ways > 1)}"
+        samples = f"{self.budget.samples} samples x {self.budget.epochs}"
+        return f"{count} of about {self.budget.parameters} parameters, {samples}, {self.budget.conditions} conditions"
+
+    def count_steps(self, case: Case) -> int:
+        return self.budget.steps // self.budget.log_every
+
+    def run(self, case: Case, desk: Desk) -> Row:
+        """Fit, render, measure."""
+        one = self.chosen[case["material"]]
+        if desk.shared.get("name") != one.name:  # the stage of the last material serves all its methods
+            stage = Stage.of(one.subject.read(), self.light.environment(), self.size)
+            desk.shared.update(name=one.name, stage=stage)
+        stage = desk.shared["stage"]
+
+        def tell(step: int, steps: int, loss: float, residual: float | None) -> None:
+            desk.tell(f"step {step}: loss {loss:.3g}")
+
+        fit = fit_material(stage.reference, case["method"], self.budget, tell)
+        if fit.course.stopped == "interrupted":
+            raise KeyboardInterrupt
+        image, errors = stage.show(as_material(fit, reference=stage.reference))
+        found = measure(fit, stage.reference, one.subject.group, self.light, errors)
+        desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
+        curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
+        return {**{name: getattr(found, name) for name in COPIED}, "curve": curve}
+
+    def describe(self, row: Row) -> str:
+        seen = f"PSNR {row['psnr']:6.2f} dB   SSIM {row['ssim']:.3f}   {row['seconds']:7.1f} s"
+        return seen + ("" if row["residual"] is None else f"   conditions {row['residual']:.0e}")
+
+    @property
+    def stem(self) -> str:
+        return "study"
+
+    def tables(self, rows: Sequence[Row]) -> list[Table]:
+        return study_tables(as_results(self.measured(rows)))
+
+    def notes(self, rows: Sequence[Row]) -> str:
+        """What the columns mean, and on which materials another method is ahead."""
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        breaks = where_order_breaks(as_results(self.measured(rows)), choose_champion(methods))
+        return "\n\n".join(["Marked: best of its column. " + NOTES, "\n".join(breaks)])
+
+    def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+        cases, methods = self.measured(rows), list(dict.fromkeys(row["method"] for row in rows))
+        many = len({case.material for case in cases})
+        title = cases[0].label if many == 1 else f"mean over {many} materials"
+        pictures = [find_arrays(self, folder, row) for row in rows]
+        return [
+            draw_study(as_results(cases), folder / "study.png", choose_champion(methods)),
+            draw_learning_curves(mean_curves(cases), folder / "curves.png", title),
+            *draw_pages(cases, pictures, methods, folder, "pictures"),
+        ]
+
+    def measured(self, rows: Sequence[Row]) -> list[Measured]:
+        """Rows as the reports of materials take them; groups are those of this choice."""
+        given, light = asdict(self.budget), asdict(self.light)
+        return [
+            Measured(
+                **{**{name: row[name] for name in COPIED}, "group": self.chosen[row["material"]].subject.group},
+                material=row["material"],
+                method=row["method"],
+                settings=given,
+                light=light,
+                steps=row["curve"]["step"],
+                losses=row["curve"]["loss"],
+                times=row["curve"]["seconds"],
+            )
+            for row in rows
+        ]

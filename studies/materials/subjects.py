@@ -1,4 +1,4 @@
-"""Materials, subjects: which materials a study looks at, and what earlier runs of it have finished.
+"""Materials, subjects: which materials a study looks at.
 
 In: a folder of data, names, or words for generated materials. Out: `Chosen` subjects: the most specular of the hundred
 packed networks first, others evenly spread between them and the least specular, and tables of RGL's measurements.
@@ -6,18 +6,18 @@ packed networks first, others evenly spread between them and the least specular,
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from cnf.errors import CnfError, FileError, nearest
-from cnf.materials.comparison.cases import Case, identify, known_case
-from cnf.materials.comparison.stage import Light, Subject
-from cnf.materials.fitting.fit import Settings
+import torch
+
+from cnf.errors import CnfError, nearest
+from cnf.materials.comparison.stage import Subject
 from cnf.materials.reflectance import Material, read_material
 from cnf.materials.reflectance.reading import decode_archive, is_generated, name_table
-from studies.materials.study import specularity
+from studies.options import find_data
 
 NETWORKS = "brdf/nbrdf_merl100.npz"
 TABLES = "brdf/rgl/rgl_*_merlgrid.npz"
@@ -35,19 +35,10 @@ class Chosen:
     label: str
 
 
-def find_data(data: Path | None = None) -> Path:
+def find_measurements(data: Path | None) -> Path:
     """The folder of data, by default that of the environment variable CNF_DATA."""
-    named = "--data" if data is not None else "CNF_DATA"
-    given = data if data is not None else Path(os.environ["CNF_DATA"]) if os.environ.get("CNF_DATA") else None
-    advice = f"a folder with {NETWORKS} and {TABLES}"
-    if given is None:
-        raise FileError(
-            f"cnf brings no measurements: set the environment variable CNF_DATA (or --data) to {advice}, or name "
-            "materials with --material, such as --material ggx:gold:0.1"
-        )
-    if not (given / NETWORKS).is_file():
-        raise FileError(f"there is no file {given / NETWORKS}; set {named} to {advice}")
-    return given
+    otherwise = ", or name materials with --material, such as --material ggx:gold:0.1"
+    return find_data(data, NETWORKS, f"a folder with {NETWORKS} and {TABLES}", otherwise)
 
 
 def rank_networks(data: Path) -> list[Chosen]:
@@ -119,14 +110,9 @@ def check_distinct(chosen: Sequence[Chosen]) -> None:
             raise CnfError(f"{other.label} and {one.label} are both called {one.name}; study them in two folders")
 
 
-def finished_cases(
-    chosen: Sequence[Chosen], methods: Sequence[str], settings: Settings, light: Light, folder: Path
-) -> list[Case]:
-    """All cases that are there with these settings, in order; their groups are those of this choice."""
-    found = []
-    for one in chosen:
-        for method in methods:
-            case = known_case(folder, one.name, method, settings, light, identify(one.subject, light))
-            if case is not None:
-                found.append(replace(case, group=one.subject.group))
-    return found
+def specularity(material: Material) -> float:
+    """Mean reflectance in the mirror direction over incidence up to 60 degrees: how specular a material is."""
+    theta = torch.linspace(0.0, math.pi / 3, 25, dtype=torch.float64)
+    angles = torch.stack([torch.zeros_like(theta), theta, torch.full_like(theta, math.pi / 2)], dim=1)
+    known = material.valid(angles)
+    return float(material(angles)[known].mean()) if bool(known.any()) else 0.0

@@ -42,30 +42,49 @@ def train_siren(
     """
     hidden = SIREN_HIDDEN if size.hidden >= 1200 else (64, 64)
     network = cnf.encoders.SIREN(2, 1, hidden, omega=SIREN_OMEGA, seed=seed).float()
-    optimizer = torch.optim.Adam(network.parameters(), lr=SIREN_RATE)
-    generator = torch.Generator().manual_seed(seed)
-    course, started = Course(), time.perf_counter()
+    course, started, steps = Course(), time.perf_counter(), size.epochs * size.siren_steps
     scale = SQUARE.high
-    on, wanted = (points / scale).float(), normals.float()
-    steps = size.epochs * size.siren_steps
-    for step in range(steps + 1):
-        free = (SQUARE.random(size.points, generator) / scale).float()
-        at = torch.cat([on, free]).requires_grad_()
-        values = network(at)
-        slopes = torch.autograd.grad(values.sum(), at, create_graph=True)[0]
-        terms = siren_terms(values[:, 0], slopes, wanted)
+    loss = SirenLoss(points / scale, normals, size.points)
+
+    def look(step: int, *_: object) -> None:
         if step % size.siren_steps == 0:
             course.step.append(step // size.siren_steps)
-            course.loss.append(float(terms["eikonal"].detach()) / SLOPE)
-            course.residual.append(scale * float(values[: len(on)].detach().abs().max()))
+            course.loss.append(loss.eikonal)
+            course.residual.append(scale * loss.off)
             course.seconds.append(time.perf_counter() - started)
             if report is not None:
                 report(course.step[-1], course.loss[-1])
-        if step < steps:
-            optimizer.zero_grad()
-            torch.stack(list(terms.values())).sum().backward()
-            optimizer.step()
+
+    history = cnf.fit(network, loss, steps, SIREN_RATE, seed=seed, progress=False, callbacks=look, keep="last")
+    if history.stopped == "interrupted":  # half a training is no result
+        raise KeyboardInterrupt
+    look(steps)
     return Enlarged(network, scale).double().requires_grad_(False), course
+
+
+class SirenLoss(cnf.losses.Loss):
+    """The four terms at the points of the curve and at others drawn from [-1, 1]^2 at each call.
+
+    Of the latest call it keeps the unweighted eikonal term and the largest value at a point of the curve.
+    """
+
+    label = "siren"
+    serves_networks = True
+    eikonal = off = float("nan")
+
+    def __init__(self, points: Tensor, normals: Tensor, free: int):
+        super().__init__()
+        self.points, self.normals, self.free = points.float(), normals.float(), free
+
+    def measure(self, solution: nn.Module, generator: torch.Generator | None) -> Tensor:
+        free = (SQUARE.random(self.free, generator) / SQUARE.high).float()
+        at = torch.cat([self.points, free]).requires_grad_()
+        values = solution(at)
+        slopes = torch.autograd.grad(values.sum(), at, create_graph=True)[0]
+        terms = siren_terms(values[:, 0], slopes, self.normals)
+        self.eikonal = float(terms["eikonal"].detach()) / SLOPE
+        self.off = float(values[: len(self.points)].detach().abs().max())
+        return torch.stack(list(terms.values())).sum()
 
 
 def siren_terms(values: Tensor, slopes: Tensor, normals: Tensor) -> dict[str, Tensor]:

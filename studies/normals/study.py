@@ -7,34 +7,27 @@ field's values, not by the code that imposes them.
 
 from __future__ import annotations
 
-import time
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
 
-import numpy as np
-import torch
-from torch import Tensor
+import typer
 
-import cnf
-from cnf.errors import CnfError, nearest
-from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
-from cnf.shapes.planar.fields import (
-    FIXED_POINTS,
-    Course,
-    Field,
-    Report,
-    Size,
-    choose_width,
-    hermite_field,
-    hypernet_field,
-    train_hypernet,
-)
-from studies.normals.shapes import SHAPES, PlanarShape, circle, find_shape
-from studies.normals.siren import train_siren
-from studies.normals.start import move_hypernet
+from cnf.errors import CnfWarning
+from cnf.reports.tables import Table, show
+from cnf.shapes.commands.planar import Epochs
+from cnf.shapes.planar.fields import CLIP, FIXED_POINTS, QUICK, Size
+from studies.keeping import find_arrays
+from studies.normals import plots
+from studies.normals.shapes import SHAPES, find_shape
+from studies.normals.solving import INFERENCE_POINTS, solve_shape
+from studies.options import Names, Seed, choose
+from studies.study import Case, Desk, Row, Study
 
 METHODS = ("exact", "pseudo", "siren", "hermite")
-INFERENCE_POINTS = 1000
 # shape: mean normal error of the paper: SIREN trained; pseudo-normals, exact normals before and after training.
 PAPER: dict[str, dict[str, tuple[float | None, float]]] = {
     "circle": {"siren": (None, 1.71e-2), "pseudo": (0.776, 0.499), "exact": (4.516e-6, 1.083e-6)},
@@ -46,175 +39,146 @@ PAPER: dict[str, dict[str, tuple[float | None, float]]] = {
 PAPER_SECONDS = {"exact": (242.0, 0.0663), "siren": (148.4, 0.1437)}
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
-    """What a field is like at one moment."""
-
-    normal_error: float  # mean of |grad d - n| over the points
-    worst_normal_error: float
-    value_error: float  # largest |d| at the points
-    eikonal: float  # mean of (|grad d| - 1)^2 at FIXED_POINTS points of the box
-    distance_error: float  # root mean square of d - exact distance, at the same points
-    normals: np.ndarray  # (n, 2), gradients of the field at the points
-    grid: np.ndarray  # (side, side) values on the box, rows y, columns x
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One method on one shape."""
-
-    shape: PlanarShape
-    method: str
-    before: Look | None  # None: nothing is trained
-    after: Look
-    course: Course  # empty if nothing is trained
-    epochs: int
-    training_seconds: float  # without measuring and without pre-training
-    pretraining_seconds: float  # of the circle that was the start, 0 without
-    inference_seconds: float  # for INFERENCE_POINTS points
-    note: str = ""  # what was chosen on the way
-
-    @property
-    def paper(self) -> tuple[float | None, float] | None:
-        """Normal error before and after training in the paper, if it has the method."""
-        return PAPER[self.shape.name].get(self.method)
-
-    @property
-    def worst_residual(self) -> float:
-        """Largest relative residual of a condition at any step of the training; NaN if there was none."""
-        return max(self.course.residual) if self.course.residual else float("nan")
+LOOKED = ("normal_error", "worst_normal_error", "value_error", "eikonal", "distance_error")
+NOTES = (
+    "Normal error: mean |grad d - n| over the points, by reverse-mode differentiation of the field's values. "
+    "Worst |d| at the points, eikonal loss and distance RMSE (against the exact signed distance) at {fixed} fixed "
+    "points, all after training. Exact normals start from a circle trained with as many points, pseudo-normals do "
+    "not, as in the paper. {epochs} epochs of {points} points, Adam with lr {rate:g} and gradients cut to "
+    "{clip:g}; the width of the Gaussian starts as that of smallest eikonal loss among a few for which the "
+    "conditions hold to 1e-12. Networks in the loss are evaluated in float32, conditions in float64. SIREN makes "
+    "{steps} steps. Seconds are medians; inference is one evaluation at {inference} points. The paper names "
+    "neither its hardware nor the number of points it timed."
+)
 
 
-@dataclass
-class Starts:
-    """Circles trained as starts for other shapes, by number of points: field and seconds."""
+@dataclass(frozen=True)
+class Normals(Study):
+    """The paper's planar shapes with exact normals, beside pseudo-normals, SIREN and Hermite functions.
 
-    trained: dict[int, tuple[cnf.ConstrainedField, float]] = field(default_factory=dict)
+    Takes about three quarters of an hour on two free cores, about a minute with --quick.
+    """
 
-    def find(self, count: int, size: Size, seed: int, report: Report | None) -> tuple[cnf.ConstrainedField, float]:
-        """The circle with so many points, trained unless it is there already."""
-        if count not in self.trained:
-            started = time.perf_counter()
-            shape = circle(count)
-            model = hypernet_field(exact_conditions(shape.points, shape.normals), size, seed)
-            choose_width(model, size)
-            train_hypernet(model, size, seed, report)
-            self.trained[count] = (model, time.perf_counter() - started)
-        return self.trained[count]
-
-
-def study_case(
-    shape: str,
-    method: str,
-    size: Size | None = None,
-    seed: int = 0,
-    *,
-    starts: Starts | None = None,
-    side: int = 101,
-    report: Report | None = None,
-) -> Case:
-    """One case; `starts` keeps the circles of earlier cases, `side` is that of the grid for pictures."""
-    check_study([shape], [method])
-    given, sizes = find_shape(shape), size if size is not None else Size()
-    if method == "siren":
-        return _siren(given, sizes, seed, side, report)
-    if method == "hermite":
-        started = time.perf_counter()
-        model, chosen = hermite_field(exact_conditions(given.points, given.normals))
-        seconds = time.perf_counter() - started
-        after = look_at(model.solution, given, side)
-        return Case(given, method, None, after, Course(), 0, seconds, 0.0, time_inference(model.solution), chosen)
-    return _hypernet(given, method, sizes, seed, starts if starts is not None else Starts(), side, report)
-
-
-def check_study(shapes: Sequence[str], methods: Sequence[str]) -> None:
-    """Refuse what cannot be run, before anything is."""
-    for name in shapes:
-        if name not in SHAPES:
-            raise CnfError(f"there is no shape {name!r}; choose from {', '.join(SHAPES)}." + nearest(name, SHAPES))
-    for name in methods:
-        if name not in METHODS:
-            raise CnfError(f"there is no method {name!r}; choose from {', '.join(METHODS)}." + nearest(name, METHODS))
-    if not shapes or not methods:
-        raise CnfError("a study needs at least one shape and one method")
-
-
-def _hypernet(
-    shape: PlanarShape, method: str, size: Size, seed: int, starts: Starts, side: int, report: Report | None
-) -> Case:
-    pretraining = 0.0
-    conditions = (exact_conditions if method == "exact" else pseudo_conditions)(shape.points, shape.normals)
-    if method == "exact" and shape.name != "circle":
-        start, pretraining = starts.find(len(shape), size, seed, report)
-        model = move_hypernet(start, conditions)
-    else:
-        model = hypernet_field(conditions, size, seed)
-    started = time.perf_counter()
-    width = choose_width(model, size)
-    seconds = time.perf_counter() - started
-    before = look_at(model.eval().solution, shape, side, size.precision)
-    started = time.perf_counter()
-    course = train_hypernet(model.train(), size, seed, report)
-    seconds += time.perf_counter() - started
-    if method == "exact" and shape.name == "circle":
-        starts.trained[len(shape)] = (model, seconds)
-    after = look_at(model.solution, shape, side, size.precision)
-    inference = time_inference(model.solution)
-    note = f"Gaussian of width {width:.3g} at the start"
-    return Case(shape, method, before, after, course, size.epochs, seconds, pretraining, inference, note)
-
-
-def _siren(shape: PlanarShape, size: Size, seed: int, side: int, report: Report | None) -> Case:
-    started = time.perf_counter()
-    network, course = train_siren(shape.points, shape.normals, size, seed, report)
-    seconds = time.perf_counter() - started
-    after = look_at(network, shape, side)
-    note = f"{size.epochs * size.siren_steps} steps of Adam"
-    return Case(shape, "siren", None, after, course, size.epochs, seconds, 0.0, time_inference(network), note)
-
-
-def look_at(predict: Field, shape: PlanarShape, side: int = 101, precision: torch.dtype | None = None) -> Look:
-    """Measure a field; `precision` serves the grid for pictures only, where basis and time allow no better."""
-    slopes = differentiate(predict, shape.points)  # (n, 2)
-    errors = torch.linalg.vector_norm(slopes - shape.normals, dim=1)
-    fixed = SQUARE.halton(FIXED_POINTS, seed=1)
-    lengths = torch.linalg.vector_norm(differentiate(predict, fixed), dim=1)
-    with torch.no_grad():
-        value_error = float(predict(shape.points).abs().max())
-        misfit = predict(fixed)[:, 0] - shape.distance(fixed)
-        grid = in_precision(predict, precision)(SQUARE.grid(side))[:, 0].reshape(side, side).T  # x slow, y fast
-    return Look(
-        normal_error=float(errors.mean()),
-        worst_normal_error=float(errors.max()),
-        value_error=value_error,
-        eikonal=float((lengths - 1).square().mean()),
-        distance_error=float(misfit.square().mean().sqrt()),
-        normals=slopes.numpy(),
-        grid=grid.numpy(),
+    name = "normals"
+    key = ("shape", "method")
+    columns = (
+        *("points", *(f"start_{name}" for name in LOOKED), *LOOKED, "worst_residual", "epochs"),
+        *("training_seconds", "pretraining_seconds", "inference_seconds", "paper_start", "paper", "note"),
     )
+    curve = ("epoch", "eikonal", "residual", "seconds")
+
+    shapes: Annotated[
+        Names, typer.Option(metavar="NAMES", help="From circle, line, triangle, diamond, with commas; default: all.")
+    ] = None
+    methods: Annotated[
+        Names, typer.Option(metavar="NAMES", help="From exact, pseudo, siren, hermite, with commas; default: all.")
+    ] = None
+    epochs: Epochs = None
+    seed: Seed = 0
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A look: small networks, 20 epochs of 300 points; not the paper's size.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        self.cases()
+
+    @property
+    def size(self) -> Size:
+        """Of networks and training."""
+        size = QUICK if self.quick else Size()
+        return size if self.epochs is None else replace(size, epochs=self.epochs)
+
+    def settings(self) -> dict[str, Any]:
+        return {"quick": self.quick, "epochs": self.size.epochs, "seed": self.seed}
+
+    def cases(self) -> list[Case]:
+        methods = choose(self.methods, METHODS, "method")
+        return [{"shape": s, "method": m} for s in choose(self.shapes, SHAPES, "shape") for m in methods]
+
+    def count_steps(self, case: Case) -> int:
+        return self.size.epochs
+
+    def introduce(self) -> str:
+        size = self.size
+        networks = f"encoder 2 -> {size.hidden} -> {size.features}"
+        return f"d = 0 and grad d = n at 9 or 12 points; {networks}, {size.epochs} epochs of {size.points} points"
+
+    def run(self, case: Case, desk: Desk) -> Row:
+        """One method on one shape; circles that serve as a start for other shapes are trained once."""
+
+        def tell(epoch: int, loss: float) -> None:
+            desk.tell(f"epoch {epoch}: eikonal loss {loss:.3g}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)  # residuals are in the result
+            side = 61 if self.quick else 101
+            found = solve_shape(case["shape"], case["method"], self.size, self.seed, desk.shared, side, tell)
+        start = {f"start_{name}": None if found.before is None else getattr(found.before, name) for name in LOOKED}
+        paper = PAPER[case["shape"]].get(case["method"], (None, None))
+        looks = {"before": found.before, "after": found.after}
+        desk.keep(**{f"{w}_{n}": getattr(look, n) for w, look in looks.items() if look for n in ("grid", "normals")})
+        return {
+            "points": len(find_shape(case["shape"])),
+            **start,
+            **{name: getattr(found.after, name) for name in LOOKED},
+            "worst_residual": max(found.course.residual, default=None),
+            "epochs": self.size.epochs if found.course.step else 0,
+            "training_seconds": found.seconds,
+            "pretraining_seconds": found.pretraining,
+            "inference_seconds": found.inference,
+            "paper_start": paper[0],
+            "paper": paper[1],
+            "note": found.note,
+            "curve": dict(zip(self.curve, vars(found.course).values(), strict=False)),
+        }
+
+    def describe(self, row: Row) -> str:
+        return f"normal error {row['normal_error']:.1e}, eikonal loss {row['eikonal']:.2g}"
+
+    def tables(self, rows: Sequence[Row]) -> list[Table]:
+        """Normal errors beside the paper, and what else is asked; then medians of the seconds."""
+        errors = {
+            "shape": ("shape", ""),
+            "method": ("method", ""),
+            "normal error: start": ("start_normal_error", ".1e"),
+            "trained": ("normal_error", ".1e"),
+            "paper: start": ("paper_start", ".1e"),
+            "paper: trained": ("paper", ".1e"),
+            "worst |d|": ("value_error", ".1e"),
+            "eikonal": ("eikonal", ".1e"),
+            "distance RMSE": ("distance_error", ".2f"),
+        }
+        return [Table.of(rows, errors, left=2), time_table(rows)]
+
+    def notes(self, rows: Sequence[Row]) -> str:
+        size, paper = self.size, Size()
+        counts = {"fixed": FIXED_POINTS, "inference": INFERENCE_POINTS, "steps": size.epochs * size.siren_steps}
+        given = {"epochs": size.epochs, "points": size.points, "rate": size.rate, "clip": CLIP}
+        same = (size.hidden, size.features, size.points) == (paper.hidden, paper.features, paper.points)
+        return NOTES.format(**counts, **given) + ("" if same else " The networks are smaller than the paper's.")
+
+    def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+        fields = [find_arrays(self, folder, row) for row in rows]
+        made = [
+            plots.plot_fields(rows, fields, folder / "normals_fields.png"),
+            plots.plot_errors(rows, folder / "normals_errors.png"),
+        ]
+        if any(row["curve"]["epoch"] for row in rows):
+            made.append(plots.plot_curves(rows, folder / "normals_curves.png"))
+        return made
 
 
-def differentiate(predict: Field, points: Tensor) -> Tensor:
-    """The gradient of the field's values at the points by reverse mode, (P, 2)."""
-    at = points.detach().clone().requires_grad_()
-    with torch.enable_grad():
-        (slopes,) = torch.autograd.grad(predict(at).sum(), at)
-    return slopes
-
-
-def in_precision(predict: Field, precision: torch.dtype | None) -> Field:
-    """The field with generated networks evaluated in another precision, if it has any."""
-    if precision is None or not isinstance(predict, cnf.Solution):
-        return predict
-    return cnf.losses.Eikonal(SQUARE, precision=precision).in_precision(predict)
-
-
-def time_inference(predict: Field, repeats: int = 3) -> float:
-    """Seconds to evaluate the field at INFERENCE_POINTS points of the box: the shortest of a few runs."""
-    points, best = SQUARE.halton(INFERENCE_POINTS, seed=2), float("inf")
-    with torch.no_grad():
-        for _ in range(repeats):
-            started = time.perf_counter()
-            predict(points)
-            best = min(best, time.perf_counter() - started)
-    return best
+def time_table(rows: Sequence[Row]) -> Table:
+    """One row per method: medians over the shapes, in seconds, beside the paper."""
+    header = ["method", "epochs", "training", "pre-training", "paper training", "inference", "paper inference"]
+    lines = []
+    for method in dict.fromkeys(r["method"] for r in rows):
+        group = [r for r in rows if r["method"] == method]
+        before = [r["pretraining_seconds"] for r in group if r["pretraining_seconds"]]
+        training, inference = (median(r[f"{name}_seconds"] for r in group) for name in ("training", "inference"))
+        paper = [show(value, "g") for value in PAPER_SECONDS.get(method, (None, None))]
+        start = show(median(before) if before else None, ".1f")
+        lines.append(
+            [method, group[0]["epochs"] or None, f"{training:.1f}", start, paper[0], f"{inference:.4f}", paper[1]]
+        )
+    return Table(header, lines)

@@ -1,27 +1,16 @@
-"""Shapes, the study's own side: reconstruction by cnf and by SciPy, in a process of its own.
-
-    python -m studies.shapes.methods METHOD INPUT.npz OUTPUT.npz --threads 2 --resolution 160
-
-The same contract as `peers.py`: INPUT holds `points` and `normals` (P, 3); OUTPUT gets `vertices`, `faces` and, as JSON
-in `report`, wall and processor seconds without imports and files, peak memory in MB, the setting, and for our
-fields the worst errors of values and normals at the inputs.
-"""
+"""Shapes, the study's own side: reconstruction by cnf and by SciPy, timed in the process that the case has."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
-from cnf.errors import CnfError
 from cnf.shapes.clouds.mesh import Mesh
 from studies.shapes.peers import read_peak_memory
 
@@ -79,41 +68,11 @@ def run_scipy(points: np.ndarray, normals: np.ndarray, resolution: int, method: 
 METHODS: dict[str, Callable[..., Made]] = {**dict.fromkeys(OURS, run_ours), "scipy-tps": run_scipy}
 
 
-def run(asked: argparse.Namespace) -> None:
-    """One method on one cloud."""
-    import torch
-
+def run_timed(method: str, points: np.ndarray, normals: np.ndarray, resolution: int, **changes: Any) -> Made:
+    """One method on one cloud, with wall and processor seconds and the peak memory of this process so far, in MB."""
     import cnf  # noqa: F401  (imported before the clock starts)
 
-    torch.set_num_threads(asked.threads)
-    with np.load(asked.input, allow_pickle=False) as given:
-        points, normals = given["points"], given["normals"]
     wall, processor = time.perf_counter(), time.process_time()
-    made = METHODS[asked.method](points, normals, asked.resolution, asked.method)
-    report = {
-        "seconds": time.perf_counter() - wall,
-        "processor_seconds": time.process_time() - processor,
-        "megabytes": read_peak_memory(),
-        "setting": made.setting,
-        **made.measured,
-    }
-    np.savez(asked.output, vertices=made.mesh.vertices, faces=made.mesh.faces, report=json.dumps(report))
-
-
-def main() -> None:
-    """Read the command line, run one method; a refusal is one line on stderr."""
-    parser = argparse.ArgumentParser(description="surface reconstruction by cnf and SciPy, for comparison")
-    parser.add_argument("method", choices=list(METHODS))
-    parser.add_argument("input", help="NPZ file with points and normals")
-    parser.add_argument("output", help="NPZ file to write")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--resolution", type=int, default=160)
-    asked = parser.parse_args()
-    try:
-        run(asked)
-    except CnfError as error:
-        sys.exit(f"{error}")
-
-
-if __name__ == "__main__":
-    main()
+    made = METHODS[method](points, normals, resolution, method, **changes)
+    spent = {"seconds": time.perf_counter() - wall, "processor_seconds": time.process_time() - processor}
+    return replace(made, measured={**made.measured, **spent, "megabytes": read_peak_memory()})

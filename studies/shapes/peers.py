@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -157,7 +158,18 @@ def main() -> None:
         parser.error("METHOD, INPUT and OUTPUT are needed")
     # Busy waiting of OpenMP on a shared machine makes Poisson up to thirty times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    end_with_input()
     run(asked)
+
+
+def end_with_input() -> None:
+    """End this process as soon as its standard input is closed: whoever started it is gone."""
+
+    def watch() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -14,13 +14,19 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 import cnf
-from cnf.demo.advection import SQUARE, Advection, conditions, exact_field, solve_advection
-from cnf.training.bandwidth import ScanReport
+from cnf.demo.advection import SQUARE, conditions, exact_field, solve_advection
+from cnf.demo.running import SCAN, SPREADS
+from cnf.reports.tables import Table
+from studies.options import Perturbation, Seed, Side, Steps, check_deviation
+from studies.study import Case, Desk, Row, Study
+from studies.transfer.plots import plot_transfer
 
 SHIFTS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 BANDWIDTH = 0.1  # around which random covariances are drawn: the default of SkewedRBF
@@ -38,59 +44,80 @@ PAPER = {
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """One shift, solved with both bases; errors are measured on a 101 x 101 grid of the unit square."""
+class Transfer(Study):
+    """A basis trained for one initial state solves five others without training.
 
-    shift: float
-    random_rmse: float
-    random_nrmse: float  # RMSE over the root mean square of the exact field
-    rmse: float
-    nrmse: float
-    random_residual: float  # worst relative residual of all conditions
-    residual: float
-    seconds: float  # of the update of the trained field: no assembly, no factorisation, no training
+    Takes about half a minute. Errors are on the unit square, beside the paper's table.
+    """
 
-    @property
-    def gain(self) -> float:
-        """How many times smaller the error is with the trained basis."""
-        return self.random_rmse / self.rmse
+    name = "transfer"
+    key = ("shift",)
+    columns = (
+        *("random_rmse", "random_nrmse", "rmse", "nrmse", "random_residual", "residual", "seconds"),
+        *("paper_random_rmse", "paper_random_nrmse", "paper_rmse", "paper_nrmse"),
+    )
 
-    @property
-    def paper(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """((RMSE, nRMSE) random, (RMSE, nRMSE) pre-trained) of the paper, if it has this shift."""
-        return PAPER.get(self.shift)
+    perturbation: Perturbation = 0.1
+    seed: Seed = 0
+    side: Side = 32
+    steps: Steps = 10
 
+    def __post_init__(self) -> None:
+        check_deviation(self.perturbation, "--perturbation is")
 
-@dataclass(frozen=True, eq=False)
-class Transfer:
-    """All shifts, and how the basis was trained."""
+    def settings(self) -> dict[str, Any]:
+        return vars(self)
 
-    trained: Advection
-    rows: tuple[Shifted, ...]
-    field: cnf.ConstrainedField  # trained
-    random: cnf.ConstrainedField
-    seconds: float
+    def cases(self) -> list[Case]:
+        return [{"shift": shift} for shift in SHIFTS]
 
+    def count_steps(self, case: Case) -> int:
+        return SCAN + SPREADS + self.steps
 
-def study_transfer(
-    perturbation: float = 0.1,
-    seed: int = 0,
-    shifts: Sequence[float] = SHIFTS,
-    *,
-    side: int = 32,
-    steps: int = 10,
-    report: ScanReport | None = None,
-) -> Transfer:
-    """Train at mu = 0, then solve every shift without training; `report` is called with every trial of the training."""
-    started = time.perf_counter()
-    if not shifts or not all(math.isfinite(shift) for shift in shifts):
-        raise cnf.errors.CnfError(f"shifts are finite numbers, at least one; got {list(shifts)!r}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the residuals are in the result
-        trained = solve_advection(perturbation, "skewed-rbf", seed, side=side, steps=steps, report=report)
-        random = random_field(perturbation, seed, side)
-        rows = tuple(solve_shift(trained.field, random, shift) for shift in shifts)
-    return Transfer(trained, rows, trained.field, random, time.perf_counter() - started)
+    def introduce(self) -> str:
+        grid = f"skewed RBF on scattered points (perturbation {self.perturbation:g})"
+        return f"{grid}, trained for u(x, 0) = sin(2 pi x) only; below for sin(2 pi x) + mu, solved without training"
+
+    def run(self, case: Case, desk: Desk) -> Row:
+        """One shift with both bases, which are made once."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the residuals are in the result
+            if "fields" not in desk.shared:
+                trained = solve_advection(
+                    self.perturbation,
+                    "skewed-rbf",
+                    self.seed,
+                    side=self.side,
+                    steps=self.steps,
+                    report=lambda trial: desk.tell(trial.describe()),
+                )
+                if trained.history is not None and trained.history.stopped == "interrupted":
+                    raise KeyboardInterrupt
+                desk.shared["fields"] = trained.field, random_field(self.perturbation, self.seed, self.side)
+            trained_field, random = desk.shared["fields"]
+            return solve_shift(trained_field, random, case["shift"])
+
+    def describe(self, row: Row) -> str:
+        return f"nRMSE {row['nrmse']:.1e} instead of {row['random_nrmse']:.1e}"
+
+    def tables(self, rows: Sequence[Row]) -> list[Table]:
+        """Both bases at every shift, beside the paper's."""
+        header = ["mu", "random RMSE", "nRMSE", "pre-trained RMSE", "nRMSE", "gain"]
+        header += ["paper: random nRMSE", "pre-trained nRMSE", "gain"]
+        lines = []
+        for r in rows:
+            ours = [f"{r[name]:.1e}" for name in ("random_rmse", "random_nrmse", "rmse", "nrmse")]
+            gain, paper = r["random_rmse"] / r["rmse"], r["paper_random_rmse"] / r["paper_rmse"]
+            theirs = [f"{r['paper_random_nrmse']:.4f}", f"{r['paper_nrmse']:.4f}", f"{paper:.1f}"]
+            lines.append([f"{r['shift']:g}", *ours, f"{gain:.1e}", *theirs])
+        return [Table(header, lines)]
+
+    def notes(self, rows: Sequence[Row]) -> str:
+        slowest, worst = max(r["seconds"] for r in rows), max(r["residual"] for r in rows)
+        return f"Updates take at most {slowest:.3f} s; conditions hold to {worst:.1e} (relative)."
+
+    def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+        return [plot_transfer(rows, folder / "transfer.png")]
 
 
 def random_field(perturbation: float, seed: int = 0, side: int = 32) -> cnf.ConstrainedField:
@@ -105,23 +132,27 @@ def random_field(perturbation: float, seed: int = 0, side: int = 32) -> cnf.Cons
     return cnf.ConstrainedField(basis, given).eval()
 
 
-def solve_shift(trained: cnf.ConstrainedField, random: cnf.ConstrainedField, shift: float) -> Shifted:
-    """Both fields with the initial state sin(2 pi x) + shift."""
+def solve_shift(trained: cnf.ConstrainedField, random: cnf.ConstrainedField, shift: float) -> Row:
+    """Both fields with the initial state sin(2 pi x) + shift; errors on a 101 x 101 grid of the unit square."""
     started = time.perf_counter()
     found = shift_field(trained, shift)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started  # no assembly, no factorisation, no training
     other = shift_field(random, shift)
     (error, size), (random_error, _) = measure_shifted(found, shift), measure_shifted(other, shift)
-    return Shifted(
-        shift=shift,
-        random_rmse=random_error,
-        random_nrmse=random_error / size,
-        rmse=error,
-        nrmse=error / size,
-        random_residual=other.certificate.worst,
-        residual=found.certificate.worst,
-        seconds=seconds,
-    )
+    (paper_random, paper_random_n), (paper, paper_n) = PAPER[shift]
+    return {
+        "random_rmse": random_error,
+        "random_nrmse": random_error / size,  # over the root mean square of the exact field
+        "rmse": error,
+        "nrmse": error / size,
+        "random_residual": other.certificate.worst,  # relative
+        "residual": found.certificate.worst,
+        "seconds": seconds,
+        "paper_random_rmse": paper_random,
+        "paper_random_nrmse": paper_random_n,
+        "paper_rmse": paper,
+        "paper_nrmse": paper_n,
+    }
 
 
 def shift_field(field: cnf.ConstrainedField, shift: float) -> cnf.Solution:

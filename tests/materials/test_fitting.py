@@ -91,8 +91,8 @@ def test_every_sample_once_per_epoch(monkeypatch: pytest.MonkeyPatch):
     measure = fitting.measure_loss
     monkeypatch.setattr(fitting, "measure_loss", lambda v, b, k: seen.append(b.points.clone()) or measure(v, b, k))
     fit_material(GOLD, "nbrdf", SMALL)
-    assert [len(b) for b in seen] == [200] * 20
-    epochs = torch.cat(seen[:10]), torch.cat(seen[10:])
+    assert [len(b) for b in seen] == [200] * 21  # one for each step, and a look at the result
+    epochs = torch.cat(seen[:10]), torch.cat(seen[10:20])
     expected = draw_samples(GOLD, 2000, SMALL.seed).points.float()
     for epoch in epochs:
         assert sorted(epoch.tolist()) == sorted(expected.tolist())
@@ -235,7 +235,7 @@ def test_logged_losses_are_means_since_the_last():
 @pytest.mark.parametrize("when", [0, 2])
 @pytest.mark.parametrize("method", ["kernel-siren", "nbrdf"])
 def test_interrupted_training(method: str, when: int):
-    """Ctrl-C at the first or third logged step: a fit as after that many steps, in order, with exact conditions."""
+    """Ctrl-C at the first or third logged step: a fit as it was then, in order, with exact conditions."""
 
     def stop(step: int, steps: int, loss: float, residual: float | None) -> None:
         if step >= 5 * when:
@@ -246,7 +246,8 @@ def test_interrupted_training(method: str, when: int):
     assert fit.course.stopped == "interrupted" and fit.course.step == [0, 5, 10][: when + 1]
     assert len(fit.course.loss) == len(fit.course.residual) == len(fit.course.seconds) == when + 1
     assert not fit.model.training
-    assert any((a - b).abs().max() > 1e-6 for a, b in zip(start, state(fit), strict=True))  # the steps were kept
+    moved = any((a - b).abs().max() > 1e-6 for a, b in zip(start, state(fit), strict=True))
+    assert moved == (when > 0)  # the updates before were kept
     if method == "kernel-siren":
         assert fit.certificate is not None and fit.certificate.exact
         with torch.no_grad():
@@ -256,10 +257,10 @@ def test_interrupted_training(method: str, when: int):
 def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch):
     """No step sees a gradient longer than 1, though some are longer."""
     lengths, raw = [], []
-    clip, step = torch.nn.utils.clip_grad_norm_, torch.optim.Adam.step
+    measure, step = torch.nn.utils.get_total_norm, torch.optim.Adam.step
 
-    def clipped(parameters, longest, *arguments, **named):
-        found = clip(parameters, longest, *arguments, **named)
+    def measured(gradients):
+        found = measure(gradients)
         raw.append(float(found))
         return found
 
@@ -268,7 +269,7 @@ def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch):
         lengths.append(math.sqrt(sum(float(g.square().sum()) for g in gradients)))
         return step(self, *arguments, **named)
 
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clipped)
+    monkeypatch.setattr(torch.nn.utils, "get_total_norm", measured)
     monkeypatch.setattr(torch.optim.Adam, "step", recorded)
     fit_material(GOLD, "layer", SMALL)
     assert max(raw) > CLIP >= max(lengths) - 1e-4
@@ -277,7 +278,7 @@ def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch):
 def test_a_loss_that_is_not_finite(monkeypatch: pytest.MonkeyPatch):
     """A rate of 1e30 sends ReLU networks to infinity: an error that says at which step and what to do."""
     monkeypatch.setattr(fitting, "HIGHEST_RATE", math.inf)  # settings would refuse it
-    with pytest.raises(TrainingError, match=r"step \d+: the loss is .*smaller learning rate"):
+    with pytest.raises(TrainingError, match=r"step \d+: .*the loss is .*smaller learning rate"):
         fit_material(GOLD, "nbrdf", replace(SMALL, rate=1e30))
 
 

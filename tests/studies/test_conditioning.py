@@ -10,41 +10,32 @@ import pytest
 import torch
 
 import cnf
-from studies.conditioning import report as studies
-from studies.conditioning.study import (
-    BASES,
-    RESOLVED,
-    Conditioning,
-    Progress,
-    build_field,
-    study_conditioning,
-    train_basis,
-)
+from studies.__main__ import run
+from studies.conditioning.study import BASES, RESOLVED, Conditioning, build_field
+from studies.study import Desk
 
 POINTS, PARAMETERS, STEPS = 64, 3e4, 8
 
 
-@pytest.fixture(scope="module")
-def results() -> list[Conditioning]:
-    return study_conditioning(POINTS, PARAMETERS, STEPS)
-
-
-def test_the_gaussian_kernel_is_best_throughout(results: list[Conditioning]) -> None:
+def test_the_gaussian_kernel_is_best_throughout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By two orders of magnitude at every step, once condition numbers are cut where float64 resolves nothing."""
-    *others, gaussian = results
-    assert [r.name for r in results] == list(BASES)
+    size = ["--points", str(POINTS), "--parameters", str(PARAMETERS), "--steps", str(STEPS)]
+    assert run(["conditioning", *size, "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in BASES)
+    found: dict[str, list[float]] = {}
+    for row in csv.DictReader((tmp_path / "conditioning_curves.csv").read_text().splitlines()):
+        found.setdefault(row["basis"], []).append(float(row["condition"]))
+    assert list(found) == list(BASES)
+    assert all(len(curve) == STEPS + 1 and all(math.isfinite(c) and c >= 1 for c in curve) for curve in found.values())
+    *others, gaussian = found.values()
     for other in others:
-        for mine, theirs in zip(gaussian.conditions, other.conditions, strict=True):
-            assert 100 * mine < min(theirs, RESOLVED)
-    assert gaussian.end < gaussian.start
-    assert gaussian.end < 10
-
-
-def test_every_step_is_there(results: list[Conditioning]) -> None:
-    for result in results:
-        assert len(result.conditions) == STEPS + 1
-        assert all(math.isfinite(c) and c >= 1 for c in result.conditions)
-        assert result.best <= result.start <= result.worst
+        assert all(100 * mine < min(theirs, RESOLVED) for mine, theirs in zip(gaussian, other, strict=True))
+    assert gaussian[-1] < min(gaussian[0], 10)
+    rows = list(csv.DictReader((tmp_path / "conditioning.csv").read_text().splitlines()))
+    assert [float(row["end"]) for row in rows] == [curve[-1] for curve in found.values()]
+    assert [float(row["lowest"]) for row in rows] == [min(curve) for curve in found.values()]
+    assert (tmp_path / "conditioning.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("points", "parameters"), [(64, 3e4), (256, 1e5), (4096, 1.3e6)])
@@ -73,31 +64,12 @@ def test_condition_numbers_are_those_of_the_matrix(name: str) -> None:
         assert found == pytest.approx(exact, rel=0.05)
 
 
-def test_same_seed_same_numbers() -> None:
-    first, second = (train_basis("Gaussian kernel", 16, 5e3, 3, seed=4) for _ in range(2))
-    assert first.conditions == second.conditions
-    assert train_basis("Gaussian kernel", 16, 5e3, 3, seed=5).conditions != first.conditions
-
-
-def test_reports_every_step() -> None:
-    told: list[Progress] = []
-    train_basis("dot-product kernel", 16, 5e3, 3, report=told.append)
-    assert [p.step for p in told] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [((60,), "square"), ((1,), "square"), ((256, 1e3), "parameters"), ((256, math.nan), "parameters")],
-)
-def test_bad_settings(arguments: tuple, part: str) -> None:
-    with pytest.raises(cnf.errors.CnfError, match=part):
-        study_conditioning(*arguments)
-
-
-def test_table_csv_and_picture(results: list[Conditioning], tmp_path: Path) -> None:
-    table = studies.conditioning_table(results)
-    assert all(name in table for name in BASES)
-    rows = list(csv.reader(studies.write_conditioning(results, tmp_path / "a.csv").read_text().splitlines()))
-    assert rows[0] == ["step", *BASES]
-    assert [float(v) for v in rows[-1][1:]] == [r.end for r in results]
-    assert studies.plot_conditioning(results, tmp_path / "a.png", "title").read_bytes().startswith(b"\x89PNG")
+def test_same_seed_same_numbers_and_every_step_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    desk = Desk(tmp_path, "any", told.append)
+    first, second, other = (
+        Conditioning(points=16, parameters=5e3, steps=3, seed=seed).run({"basis": "Gaussian kernel"}, desk)["curve"]
+        for seed in (4, 4, 5)
+    )
+    assert first == second != other
+    assert len(told) == 9

@@ -18,9 +18,11 @@ from cnf.bases.part import Part
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError, SmoothnessError
+from cnf.operators.detail import Detail, of_lengths, unknown
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import derivatives
 from cnf.operators.operator import Operator
+from cnf.operators.ranges import declared_lengths
 
 
 class Evaluator(Protocol):
@@ -42,6 +44,7 @@ class Basis(Part):
 
     properties: Properties | None = None  # what is known of this kind of basis; None: nothing
     smoothness: int | None = None  # highest derivative the functions have; None: no limit is known
+    shortest_length: float | Sequence[float] | None = None  # distance over which the functions vary at least, if known
     joint: bool = False  # True: one weight per function for all channels together (f_c = sum_j beta_j Psi_jc)
 
     def __init__(self, space: Space, size: int | None = None):
@@ -103,6 +106,20 @@ class Basis(Part):
     def is_symmetric_for(self, constraints: Sequence[Constraint]) -> bool:
         """True if the system of these conditions is symmetric positive definite by construction."""
         return False
+
+    def detail(self) -> Detail:
+        """How fast the functions vary and where, which conditions with integrals need to know: as declared in
+        `shortest_length` (one number, or one per coordinate), or else as known of this kind of basis."""
+        lengths = declared_lengths(self, self.dimension)
+        return self.known_detail() if lengths is None else of_lengths(lengths)
+
+    def known_detail(self) -> Detail:
+        """What is known of the functions of this kind of basis, as it is now."""
+        return unknown(
+            self.dimension,
+            f"the functions of {type(self).__name__} may vary anywhere; say over which distance at least they do: "
+            "basis.shortest_length = 0.1",
+        )
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """Weighted sums of derivatives, (P, K, N); generic forward mode unless a subclass knows better."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.errors import BasisError
+from cnf.operators.detail import Together
 from cnf.operators.expansion import Request
 
 
@@ -40,6 +41,9 @@ class Concat(Basis):
 
     def snapshot(self) -> Evaluator:
         return SideBySide([b.snapshot() for b in self._members()])
+
+    def known_detail(self) -> Together:
+        return Together([b.detail() for b in self._members()])
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

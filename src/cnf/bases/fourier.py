@@ -15,6 +15,7 @@ from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
+from cnf.operators.detail import Even
 from cnf.operators.expansion import Request
 from cnf.operators.forward import MultiIndex
 
@@ -59,6 +60,9 @@ class RandomFourier(Basis):
 
     def snapshot(self) -> Evaluator:
         return Waves(self.directions / self.bandwidth, self.phases, math.sqrt(2 / self.size))
+
+    def known_detail(self) -> Even:
+        return Even((self.directions / self.bandwidth).abs().amax(dim=0).detach().to(torch.float64).cpu().numpy())
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.kernel import PlainKernel
@@ -23,8 +24,12 @@ from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
-from cnf.operators.expansion import Probe, Request
+from cnf.operators.cells import divided
+from cnf.operators.detail import Detail
+from cnf.operators.expansion import Probe, Request, same_rules
 from cnf.operators.jets import MultiIndex, add
+
+PIECE = 2**20  # pairs of a point and a node evaluated at once
 
 
 class Hermite(Basis):
@@ -71,16 +76,25 @@ class Hermite(Basis):
         """True if these are the conditions that the functions come from, in this order."""
         return len(self.constraints) == len(constraints) and all(
             (a.operator is b.operator or a.operator == b.operator)
-            and a.level == b.level
+            and same_rules(a.rules, b.rules)
             and (a.points is b.points or torch.equal(a.points.to(b.points), b.points))
-            for a, b in zip(self.constraints, constraints, strict=True)
+            for a, b in zip(self._ruled(), constraints, strict=True)
         )
+
+    def known_detail(self) -> Detail:
+        """The kernel may sit anywhere: at the nodes of an integral."""
+        return self.kernel.detail(None, self.dimension)
+
+    def _ruled(self) -> tuple[Constraint, ...]:
+        """The constraints with rules for the kernel as it is now, the same ones that a field finds for them."""
+        detail = self.detail()
+        return tuple(c.ruled(divided(c.operator, c.points, detail)) for c in self.constraints)
 
     def is_symmetric_for(self, constraints: Sequence[Constraint]) -> bool:
         return self.kernel.positive_definite and self.is_made_of(constraints)
 
     def snapshot(self) -> Evaluator:
-        columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self.constraints]
+        columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self._ruled()]
         return HermiteEvaluator(self.kernel, columns)
 
     def _dtype(self) -> torch.dtype:
@@ -119,8 +133,21 @@ class HermiteEvaluator:
     columns: list[Functionals]
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        blocks = [self._block(x, requests, functionals) for functionals in self.columns]
-        return torch.cat(blocks, dim=2)  # (P, K, N)
+        """(P, K, N); never more than PIECE pairs of a point and a node at once, however many nodes integrals have."""
+        widest = max(probe.points.shape[0] for functionals in self.columns for probe in functionals.probes)
+        step = max(1, PIECE // widest)
+        if x.shape[0] <= step:
+            return self._rows(x, requests)
+        parts = []
+        for start in range(0, x.shape[0], step):
+            own = slice(start, start + step)
+            given = (x[own], [r.at(own) for r in requests])
+            again = torch.is_grad_enabled()  # evaluated once more in the backward pass, not kept
+            parts.append(checkpoint(self._rows, *given, use_reentrant=False) if again else self._rows(*given))
+        return torch.cat(parts)
+
+    def _rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return torch.cat([self._block(x, requests, functionals) for functionals in self.columns], dim=2)
 
     @cached_property
     def _groups(self) -> list[tuple[Tensor, list[Tensor], list[Request]]]:

@@ -19,6 +19,7 @@ from cnf.bases.local import Centres, LocalEvaluator, at_pairs, gathered
 from cnf.bases.properties import Properties
 from cnf.errors import BasisError
 from cnf.operators import jets
+from cnf.operators.detail import Windowed as WindowedDetail
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import MultiIndex
 
@@ -63,6 +64,9 @@ class Hybrid(Basis):
 
     def snapshot(self) -> Evaluator:
         return Windowed(self.inner.snapshot(), PlainKernel(self.window, self.anchors))
+
+    def known_detail(self) -> WindowedDetail:
+        return WindowedDetail(self.inner.detail(), self.window.detail(self.anchors, self.dimension))
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

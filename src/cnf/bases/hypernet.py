@@ -36,10 +36,12 @@ from cnf.bases.hypernetwork import (
 )
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import smoothness
+from cnf.bases.network_detail import kernel_of_network, network_detail
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
+from cnf.operators.detail import Detail
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.jets import Bundle, MultiIndex
 
@@ -72,6 +74,9 @@ class Hypernet(Basis):
 
     def snapshot(self) -> Evaluator:
         return GeneratedFunctions(self.network, self.hypernetwork(), self.memory)
+
+    def known_detail(self) -> Detail:
+        return network_detail(self.network, self.dimension, parameters=self.hypernetwork())
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -166,6 +171,9 @@ class HypernetKernel(Basis):
         parameters = self.hypernetwork()
         centres = self.kernel.scaled(encode_own(self.encoder, parameters, self.anchors))  # (N, F)
         return GeneratedKernel(self.encoder, self.kernel, parameters, centres, self.anchors, self.memory)
+
+    def known_detail(self) -> Detail:
+        return network_detail(self.encoder, self.dimension, kernel_of_network(self.kernel), self.hypernetwork())
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

@@ -24,11 +24,13 @@ from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.metric import HiddenMetric, split_encoder
+from cnf.bases.network_detail import kernel_of_network, network_detail
 from cnf.bases.precision import Recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
+from cnf.operators.detail import Detail
 from cnf.operators.expansion import Request, wanted
 from cnf.operators.jets import Bundle, MultiIndex
 
@@ -88,6 +90,11 @@ class Kernel(Basis):
             return None
         parts = split_encoder(self.encoder)
         return None if parts is None else HiddenMetric.of(*parts, length, self.anchors)
+
+    def known_detail(self) -> Detail:
+        if self.encoder is None:
+            return self.kernel.detail(self.anchors, self.dimension)
+        return network_detail(self.encoder, self.dimension, kernel_of_network(self.kernel))
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from cnf.bases.chain import chained, chained_gaussian, highest
 from cnf.bases.part import Part
 from cnf.errors import BasisError
+from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle
 
@@ -46,6 +47,9 @@ class KernelProfile(Part):
     positive_definite: bool = True
     support: Tensor | None = None  # distance beyond which the kernel is zero; None: it never is
     gaussian: bool = False  # True: every derivative in s is -1/2 times the one before
+    units: float | None = None  # natural units of the kernel per length, for integrals; None: not known
+    reach: float = math.inf  # lengths from the centre beyond which it vanishes to rounding
+    edges: tuple[float, ...] = ()  # lengths from the centre at which it has kinks
 
     def scaled(self, features: Tensor) -> Tensor:
         return features
@@ -53,6 +57,18 @@ class KernelProfile(Part):
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         """k(s) and its first `order` derivatives."""
         raise NotImplementedError
+
+    def detail(self, centres: Tensor | None, dimension: int) -> Detail:
+        """How fast the kernel varies around the centres (N, D); around any point if they are None."""
+        if self.units is None:
+            return unknown(
+                dimension, f"how fast {type(self).__name__} varies is not known; set its `units` and `reach`"
+            )
+        lengths = 1 / self.scaled(torch.ones(dimension, dtype=torch.float64)).detach().to(torch.float64).cpu().numpy()
+        if centres is None:
+            return Even(self.units / lengths)
+        at = centres.detach().to(torch.float64).cpu().numpy()
+        return Peaks(at, lengths[None].repeat(at.shape[0], axis=0), self.units, self.reach, self.edges)
 
     def chain(
         self,
@@ -137,6 +153,8 @@ class GaussianKernel(ScaledKernel):
 class Gaussian(GaussianKernel):
     """exp(-|x - y|^2 / (2 bandwidth^2))."""
 
+    units, reach = 2.0, 9.0
+
     def value(self, s: Tensor) -> Tensor:
         return torch.exp(-0.5 * s)
 
@@ -147,6 +165,7 @@ class TruncatedGaussian(GaussianKernel):
     smoothness = 0
     positive_definite = False
     CUTOFF = 9.0
+    units, reach, edges = 2.0, 3.0, (3.0,)
 
     @property
     def support(self) -> Tensor:  # type: ignore[override]
@@ -161,6 +180,7 @@ class DotProduct(KernelProfile):
 
     distance = False
     positive_definite = False
+    units = 0.0
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         return [s, torch.ones_like(s)][: order + 1] + [torch.zeros_like(s)] * (order - 1)
@@ -177,6 +197,11 @@ class Pole(KernelProfile):
     """
 
     positive_definite = False
+
+    def detail(self, centres: Tensor | None, dimension: int) -> Detail:
+        if centres is None:
+            return unknown(dimension, "a Pole is singular at its centre, wherever that is")
+        return Poles(centres.detach().to(torch.float64).cpu().numpy())
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         found, factor, power = [0.5 * s.log()], 0.5, 1 / s
@@ -202,6 +227,8 @@ class Matern(ScaledKernel):
             raise BasisError(f"the smoothness of a Matern kernel is 0.5, 1.5, 2.5, ... up to 7.5; got {smoothness!r}")
         self.nu = float(smoothness)
         self.smoothness = 2 * int(self.nu)
+        decay = math.sqrt(2 * self.nu)  # exp(-decay r) times a polynomial
+        self.units, self.reach, self.edges = 2 * decay, 50 / decay, (0.0,)
 
     @property
     def bandwidth(self) -> Tensor:
@@ -247,6 +274,8 @@ class Wendland(ScaledKernel):
     phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one;
     l = floor(dimension/2) + k + 1 makes it positive definite up to `dimension` coordinates.
     """
+
+    units, reach, edges = 16.0, 1.0, (0.0, 1.0)
 
     def __init__(self, smoothness: int = 1, radius: Bandwidth = 1.0, dimension: int = 3):
         super().__init__(radius, "radius")

@@ -11,11 +11,13 @@ from torch.func import functional_call, vmap
 
 from cnf.bases.basis import Basis
 from cnf.bases.layers import encode, has_rules, smoothness
+from cnf.bases.network_detail import network_detail
 from cnf.bases.precision import Recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
+from cnf.operators.detail import Detail, Together
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import derivatives
 
@@ -36,6 +38,9 @@ class ConstraintLayer(Basis):
     @property
     def shared(self) -> bool:
         return True
+
+    def known_detail(self) -> Detail:
+        return network_detail(self.network, self.dimension)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x)
@@ -88,6 +93,16 @@ class Independent(Basis):
         self._alike = len(members) > 1 and all(_signature(m) == _signature(members[0]) for m in members)
         self._trial()
 
+    def known_detail(self) -> Detail:
+        if not self._alike:
+            return Together([network_detail(m, self.dimension) for m in self.networks])
+        return network_detail(self.networks[0], self.dimension, parameters=self._stacked())
+
+    def _stacked(self) -> dict[str, Tensor]:
+        """The parameters and buffers of all networks, alike, one above the other."""
+        tables = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.networks]
+        return {name: torch.stack([table[name] for table in tables]) for name in tables[0]}
+
     def forward(self, x: Tensor) -> Tensor:
         outputs = (
             self._together(x) if self._alike else torch.stack([self._column(m(x), x) for m in self.networks], dim=1)
@@ -96,10 +111,7 @@ class Independent(Basis):
 
     def _together(self, x: Tensor) -> Tensor:
         first = self.networks[0]
-        names = [name for name, _ in [*first.named_parameters(), *first.named_buffers()]]
-        tables = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.networks]
-        stacked = {name: torch.stack([table[name] for table in tables]) for name in names}
-        return vmap(lambda p: self._column(functional_call(first, p, (x,)), x), out_dims=1)(stacked)
+        return vmap(lambda p: self._column(functional_call(first, p, (x,)), x), out_dims=1)(self._stacked())
 
     def _column(self, output: Tensor, x: Tensor) -> Tensor:
         if output.dim() == 1:

@@ -13,6 +13,7 @@ from cnf.bases.monomials import list_exponents
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
+from cnf.operators.detail import Even
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import MultiIndex
 
@@ -48,6 +49,10 @@ class Polynomial(Basis):
     @property
     def shared(self) -> bool:
         return True
+
+    def known_detail(self) -> Even:
+        """As a Chebyshev polynomial of that degree: cos(degree arccos z)."""
+        return Even((self.degree / self.scale).to(torch.float64).cpu().numpy())
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return combine({index: self._derivative(x, index) for index in wanted(requests)}, requests)

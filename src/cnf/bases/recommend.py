@@ -25,6 +25,7 @@ MANY = 3000  # conditions beyond which a dense system takes minutes
 WIDE = 2  # functions per condition of a wide basis
 REACH = 8.0  # bandwidth over spacing for waves; wide systems bear such smooth functions
 NEAR = 2.0  # the same for one kernel per condition, whose system must stay invertible
+REACHES = (1.0, 0.5, 0.25, 0.125)  # tried one after the other
 SUPPORT = 8.0  # radius over spacing of compactly supported functions
 
 
@@ -67,7 +68,7 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
 def recommend_for(constraints: Sequence[Constraint] | Constraint, meets: Callable[[Basis], bool]) -> Recommendation:
     """The recommended basis with lengths halved until it meets every condition; the first if none does."""
     tried = []
-    for reach in (1.0, 0.5, 0.25, 0.125):
+    for reach in REACHES:
         tried.append(recommend(constraints, reach))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)

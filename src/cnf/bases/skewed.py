@@ -17,6 +17,7 @@ from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators import jets
+from cnf.operators.detail import Peaks
 from cnf.operators.expansion import Request, wanted
 
 
@@ -57,6 +58,15 @@ class SkewedRBF(Basis):
             lower[:, row, column] = self.skew
             precision = precision + lower
         return SkewedEvaluator(self.anchors, precision, diagonal=self.skew is None)
+
+    def known_detail(self) -> Peaks:
+        with torch.no_grad():
+            root = self.snapshot().root.to(torch.float64).cpu()  # type: ignore[attr-defined]  # (N, D, D)
+            covariance = torch.linalg.inv(root @ root.transpose(1, 2))
+        lengths = covariance.diagonal(dim1=1, dim2=2).sqrt().numpy()
+        reach = 9.0 * self.dimension**0.5 if self.full else 9.0  # the box around a skewed function is larger than it
+        at = self.anchors.to(torch.float64).cpu().numpy()
+        return Peaks(at, lengths, 2.0, reach, paces=root.square().sum(dim=2).sqrt().numpy())
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)

@@ -41,8 +41,8 @@ def row_sizes(probes: Sequence[Probe], shape: tuple[int, int], lengths: Sequence
                     size = size.expand(shape[0] * probe.nodes).reshape(-1, probe.nodes).sum(dim=1)
                 for length, order in zip(lengths, index, strict=True):
                     size = size / length**order
-                total[:, r] += size.square()
-    return total.sqrt()
+                total[:, r] = torch.hypot(total[:, r], size)  # squares would overflow
+    return total
 
 
 def typical_amplitude(values: Sequence[Tensor], sizes: Sequence[Tensor]) -> float:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from cnf.errors import ConstraintError, OperatorError
 from cnf.operators.coefficients import Datum, called, evaluate
-from cnf.operators.expansion import Probe, expand
+from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
+
+WIDER = "give the points in torch.float64, or multiply the equation by a number"
 
 Values = float | Tensor | Callable[[Tensor], Tensor]
 
@@ -53,7 +55,7 @@ class Constraint:
     points: Tensor
     values: Tensor
     right_hand_side: RightHandSide
-    level: int = 0  # refinement of the quadrature of its integrals
+    rules: Rules = field(default_factory=dict)  # for its integrals; plain ones where there is none
 
     @property
     def rows(self) -> int:
@@ -62,11 +64,11 @@ class Constraint:
 
     def expanded(self) -> list[Probe]:
         """Where the field is looked at; evaluated anew, so that learnable coefficients keep their gradients."""
-        return expand(self.operator, self.points, self.level)
+        return expand(self.operator, self.points, self.rules)
 
-    def refined(self, level: int) -> Constraint:
-        """The same conditions with their integrals worked out at another level of refinement."""
-        return self if level == self.level else replace(self, level=level)
+    def ruled(self, rules: Rules) -> Constraint:
+        """The same conditions with their integrals worked out by other rules."""
+        return replace(self, rules=dict(rules))
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Constraint:
         if self.points.dtype == dtype and (device is None or self.points.device == device):
@@ -87,7 +89,7 @@ class Constraint:
     def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
         side = RightHandSide(_as_source(values, self.name), self.right_hand_side.frame)
-        return make_constraint(self.name, self.operator, self.points, side).refined(self.level)
+        return make_constraint(self.name, self.operator, self.points, side).ruled(self.rules)
 
     def at(self, points: Tensor, name: str | None = None) -> Constraint:
         """The same equation at other points; needs a right-hand side that is known everywhere."""
@@ -96,8 +98,7 @@ class Constraint:
                 f"constraint {self.name!r} has its values only at its own points; give `equals` as a number, "
                 "a callable or the right-hand side of the equation to use it elsewhere"
             )
-        found = make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
-        return found.refined(self.level)
+        return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
 
     def __getstate__(self) -> dict[str, object]:
         """For pickle and copies: values without the graph they were worked out in; `renewed` makes it again."""
@@ -112,24 +113,43 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
     frame = operator._needs_frame()
     x = as_points(points, len(frame.coordinates), name)
     values = side.at(x, len(operator.rows), name)
+    narrow = x.dtype != torch.float64
+    wide = side.at(x.to(torch.float64), len(operator.rows), name).detach() if narrow else values
     if not torch.isfinite(values).all():
         bad = int((~torch.isfinite(values)).sum())
-        raise ConstraintError(
-            f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; remove or repair them"
-        )
+        advice = WIDER if torch.isfinite(wide).all() else "remove or repair them"
+        raise ConstraintError(f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; {advice}")
+    if narrow and bool((values == 0).all()) and bool((wide != 0).any()):
+        raise ConstraintError(f"constraint {name!r}: all values are too small for {x.dtype}; {WIDER}")
     try:
-        probes = expand(operator, x)
+        sizes = _row_sizes(operator, x)
+        exact = _row_sizes(operator, x.to(torch.float64)) if narrow else sizes
     except OperatorError as error:
         raise ConstraintError(f"constraint {name!r}: {error}") from error
-    for probe in probes:
-        for request in probe.requests:
-            for weight in request.weights.values():
-                if not torch.isfinite(weight).all():
-                    raise ConstraintError(
-                        f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at "
-                        "some points (a division by zero?); move those points or change the coefficient"
-                    )
+    if not torch.isfinite(sizes).all():
+        advice = WIDER if torch.isfinite(exact).all() else "move those points or change the coefficient"
+        raise ConstraintError(
+            f"constraint {name!r}: a coefficient of {operator.to_latex()} is NaN or infinite at some points "
+            f"(a division by zero, an overflow?); {advice}"
+        )
+    if bool(((sizes < torch.finfo(x.dtype).tiny).all(dim=0) & (exact > 0).any(dim=0)).any()):
+        raise ConstraintError(
+            f"constraint {name!r}: the coefficients of {operator.to_latex()} are too small for {x.dtype}, so that "
+            f"nothing is left of the condition; {WIDER}"
+        )
     return Constraint(name, operator, x, values.clone(), side)
+
+
+def _row_sizes(operator: Operator, points: Tensor) -> Tensor:
+    """The largest coefficient of every condition, (P, R), with a plain rule for integrals; NaN if any is."""
+    largest = points.new_zeros(points.shape[0], len(operator.rows))
+    with torch.no_grad():
+        for probe in expand(operator, points):
+            for r, request in zip(probe.rows, probe.requests, strict=True):
+                for weight in request.weights.values():
+                    seen = weight.abs().expand(points.shape[0] * probe.nodes).reshape(-1, probe.nodes).amax(dim=1)
+                    largest[:, r] = torch.maximum(largest[:, r], seen)
+    return largest
 
 
 def as_points(points: object, width: int, name: str) -> Tensor:

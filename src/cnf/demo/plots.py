@@ -90,9 +90,9 @@ def plot_advection(results: Sequence[Advection], path: object) -> Path:
 
     side = 161
     points = SQUARE.grid(side)
-    exact = _picture(exact_field(points), side)
+    exact = as_picture(exact_field(points), side)
     with torch.no_grad():
-        found = [_picture(result.field.solution(points)[:, 0], side) for result in results]
+        found = [as_picture(result.field.solution(points)[:, 0], side) for result in results]
     errors = [np.abs(field - exact) for field in found]
     fields = 2 if len(results) == 1 else 1
 
@@ -109,7 +109,7 @@ def plot_advection(results: Sequence[Advection], path: object) -> Path:
         panels[0].set_title(f"exact field and points\nperturbation {results[0].perturbation:g}")
         panels[fields - 1].set_title(f"solution\n{results[0].method}" if fields == 2 else panels[0].get_title())
         _bar(figure, image, panels[:fields], "u", [-1, 0, 1])
-        low, high = _decades(errors)
+        low, high = find_decades(errors)
         for panel, result, error in zip(panels[fields:], results, errors, strict=True):
             image = panel.imshow(
                 np.maximum(error, low), cmap="cividis", norm=LogNorm(low, high), interpolation="nearest", **flat
@@ -146,7 +146,7 @@ def plot_tuning(results: Sequence[Advection], path: object) -> Path:
         panel.set_xlabel("bandwidth")
         panel.set_ylabel("held-out residual (root mean square)")
         panel.set_title(f"choosing a bandwidth, perturbation {results[0].perturbation:g}")
-        panel.grid(True, which="major", color="#DDDDDD", linewidth=0.7)
+        panel.grid(True)
         panel.minorticks_off()
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -180,7 +180,7 @@ def plot_slices(result: Advection, path: object, times: Sequence[float] = (0.0, 
         bottom.set_ylabel("|error|")
         bottom.set_xlabel("x")
         bottom.set_xlim(0, 1)
-        bottom.grid(True, which="major", axis="y", color="#DDDDDD", linewidth=0.7)
+        bottom.grid(True, axis="y")
 
     return draw(path, (6.4, 5.0), paint)
 
@@ -221,7 +221,7 @@ def plot_learning(history: History, path: object, title: str, loss: str, least: 
             panel.set_xlabel("step")
             panel.xaxis.get_major_locator().set_params(integer=True)
             panel.minorticks_off()
-            panel.grid(True, which="major", axis="y", color="#DDDDDD", linewidth=0.7)
+            panel.grid(True, axis="y")
 
     return draw(path, (9.0, 3.4), paint)
 
@@ -233,12 +233,12 @@ def _bar(figure: Any, image: Any, panels: Sequence[Any], label: str, ticks: Sequ
     bar.outline.set_visible(False)
 
 
-def _picture(values: torch.Tensor, side: int) -> np.ndarray:
+def as_picture(values: torch.Tensor, side: int) -> np.ndarray:
     """Values on a grid (x slow, t fast) -> rows t, columns x."""
     return values.reshape(side, side).T.numpy()
 
 
-def _decades(errors: Sequence[np.ndarray]) -> tuple[float, float]:
+def find_decades(errors: Sequence[np.ndarray]) -> tuple[float, float]:
     """Powers of ten between which the errors lie; rounding noise below 1e-15 does not count."""
     smallest = max(min(float(np.median(e)) for e in errors) / 10, 1e-15)
     largest = max(max(float(e.max()) for e in errors), 10 * smallest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
     from cnf.demo.advection import Advection
@@ -44,7 +44,7 @@ def advection_table(results: Sequence[Advection]) -> str:
                 f"{max(r.seconds for r in group):.1f}",
             ]
         )
-    return text_table(header, rows, left=2)
+    return Table(header, rows, left=2).text()
 
 
 def light_path_table(result: LightPath) -> str:
@@ -58,4 +58,4 @@ def light_path_table(result: LightPath) -> str:
             ("least of all paths (shooting)", result.exact_time),
         )
     ]
-    return text_table(["path", "travel time", "above the least"], rows)
+    return Table(["path", "travel time", "above the least"], rows).text()

@@ -142,14 +142,39 @@ FOLDED: dict[type[sp.Expr], Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def simplest(expression: sp.Expr) -> sp.Expr:
+    """Zero if it multiplies out to that; otherwise as it stands or multiplied out, whichever takes less to evaluate.
+
+    Functions keep their arguments: SymPy would make e^{-3000 (x - 1/2)^2} a product of 1e-326 and e^{3000 x}, and
+    (x - 1/2)^20 a sum whose terms cancel.
+    """
+    if expression.is_Number or expression.is_Symbol:
+        return expression
+    if sp.expand(expression) == 0:
+        return sp.S.Zero
+    expanded = expression.expand(deep=False, power_exp=False, power_base=False, log=False)
+    return expression if sp.count_ops(expression) < sp.count_ops(expanded) else expanded
+
+
+def factors(product: sp.Mul) -> list[sp.Expr]:
+    """The factors of a product, exponentials in one: e^{800 x} e^{-800 x^2} is small where e^{800 x} overflows."""
+    powers = [a for a in product.args if isinstance(a, sp.exp)]
+    if len(powers) < 2:
+        return list(product.args)
+    rest = [a for a in product.args if not isinstance(a, sp.exp)]
+    return [*rest, sp.exp(sp.Add(*(a.args[0] for a in powers)))]
+
+
 def evaluate(
     expression: sp.Expr, values: Mapping[sp.Symbol, Tensor], data: Mapping[str, Datum], like: Tensor
 ) -> Tensor:
     """Value of `expression` with its symbols bound to tensors that broadcast together.
 
-    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis.
+    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis. What comes between
+    is in float64, so that only a result beyond the range of float32 overflows there.
     """
-    return _Walk(expression, values, data, like).value(expression)
+    wide = {symbol: value.to(torch.float64) for symbol, value in values.items()}
+    return _Walk(expression, wide, data, like.to(torch.float64), like.dtype).value(expression).to(like.dtype)
 
 
 @dataclass(frozen=True)
@@ -160,6 +185,7 @@ class _Walk:
     values: Mapping[sp.Symbol, Tensor]
     data: Mapping[str, Datum]
     like: Tensor
+    given: torch.dtype  # that callables are called in
 
     def value(self, node: sp.Expr) -> Tensor:
         if node.is_Number or node.is_NumberSymbol:
@@ -172,7 +198,7 @@ class _Walk:
             return self._row(node)
         if node.is_Pow:
             return self._power(*node.args)
-        parts = [self.value(argument) for argument in node.args]
+        parts = [self.value(argument) for argument in (factors(node) if node.is_Mul else node.args)]
         if node.func in FOLDED:
             return _fold(FOLDED[node.func], parts)
         if node.func in UNARY:
@@ -198,7 +224,7 @@ class _Walk:
         function = self.data[node.data]
         assert callable(function)
         columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
-        points = torch.stack(columns, dim=-1)  # (..., D)
+        points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
         result = derivative(lambda x: _column(_answer(function, x, node.data), node.data, x), flat, node.orders)
         return result.reshape(points.shape[:-1]).to(self.like)

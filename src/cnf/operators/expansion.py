@@ -7,24 +7,20 @@ solution and Hermite bases all start from probes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.errors import OperatorError
 from cnf.operators.coefficients import evaluate
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import symbol
 from cnf.operators.operator import Operator, Term
 from cnf.operators.place import Place
+from cnf.operators.rules import Rule, unit_nodes
 
-NODES = {1: 64, 2: 56, 3: 32}  # Gauss-Legendre nodes per integration variable, by number of variables
-MOST_NODES = 2**20  # of a whole rule, at the finest level
-FINEST = 5  # levels of refinement; each doubles the nodes per variable
+Rules = Mapping[Place, Rule]
 
 
 @dataclass(frozen=True)
@@ -62,70 +58,88 @@ class Probe:
         return Probe(self.points, self.nodes, tuple(r for r, _ in apart), tuple(q for _, q in apart))
 
 
-def expand(operator: Operator, points: Tensor, level: int = 0) -> list[Probe]:
-    """Every place the operator looks at, from the points (P, D); `level` doubles the quadrature nodes so many times."""
-    frame = operator._needs_frame()
-    by_place: dict[Place, list[tuple[int, Term]]] = {}
+def by_place(operator: Operator) -> dict[Place, list[tuple[int, Term]]]:
+    """The terms of the operator, each with its row, by where they look at the field."""
+    found: dict[Place, list[tuple[int, Term]]] = {}
     for r, row in enumerate(operator.rows):
         for term in row:
-            by_place.setdefault(term.place, []).append((r, term))
-    probes = []
-    for place, terms in by_place.items():
-        values, weights = _nodes(place, operator, points, level)
-        nodes = 1 if weights is None else weights.shape[1]
-        target = points if place.is_here else _moved(place, operator, points, values, nodes)
-        gathered: dict[tuple[int, int], dict[MultiIndex, Tensor]] = {}
-        like = points[:, :1].expand(-1, nodes)
-        for r, term in terms:
-            factor = evaluate(term.coefficient, values, dict(operator.data), like)
-            if weights is not None:
-                factor = factor * weights
-            if factor.dim():
-                factor = factor.expand(points.shape[0], nodes).reshape(-1)
-            assert term.channel is not None
-            key = (r, frame.channel(term.channel))
-            gathered.setdefault(key, {})[frame.multi_index(term.derivatives)] = factor
-        requests = tuple(Request(channel, w) for (_, channel), w in gathered.items())
-        probes.append(Probe(target, nodes, tuple(r for r, _ in gathered), requests))
-    return probes
+            found.setdefault(term.place, []).append((r, term))
+    return found
 
 
-def quadrature_nodes(variables: int, level: int) -> int:
-    """Nodes per variable at a level of refinement, within what a rule may have in all."""
-    most = int(MOST_NODES ** (1 / variables))
-    if most < 8:
-        raise OperatorError(f"{variables} nested integrals are more than can be worked out; at most 6")
-    return min(NODES.get(variables, 16) * 2**level, most)
+def expand(operator: Operator, points: Tensor, rules: Rules | None = None) -> list[Probe]:
+    """Every place the operator looks at, from the points (P, D); `rules` for its integrals, a plain one by default."""
+    known = rules or {}
+    return [probe_at(operator, place, terms, points, known.get(place)) for place, terms in by_place(operator).items()]
+
+
+def probe_at(
+    operator: Operator, place: Place, terms: Sequence[tuple[int, Term]], points: Tensor, rule: Rule | None
+) -> Probe:
+    """The terms, all at one place and each with its row, looked at from the points (P, D)."""
+    frame = operator._needs_frame()
+    values, weights = _nodes(place, operator, points, rule)
+    nodes = 1 if weights is None else weights.shape[1]
+    target = points if place.is_here else _moved(place, operator, points, values, nodes)
+    gathered: dict[tuple[int, int], dict[MultiIndex, Tensor]] = {}
+    like = points[:, :1].expand(-1, nodes)
+    for r, term in terms:
+        factor = evaluate(term.coefficient, values, dict(operator.data), like)
+        if weights is not None:
+            factor = factor * weights
+        if factor.dim():
+            factor = factor.expand(points.shape[0], nodes).reshape(-1)
+        assert term.channel is not None
+        key = (r, frame.channel(term.channel))
+        gathered.setdefault(key, {})[frame.multi_index(term.derivatives)] = factor
+    requests = tuple(Request(channel, w) for (_, channel), w in gathered.items())
+    return Probe(target, nodes, tuple(r for r, _ in gathered), requests)
+
+
+def same_rules(first: Rules, second: Rules) -> bool:
+    """True if all integrals have the same nodes."""
+    return first.keys() == second.keys() and all(rule.same_as(second[place]) for place, rule in first.items())
 
 
 def has_integrals(operator: Operator) -> bool:
     return any(term.place.integrals for row in operator.rows for term in row)
 
 
-def has_finer_rule(operator: Operator, level: int) -> bool:
-    """True if the operator has integrals and a finer rule than that of `level` exists for them."""
-    counts = {len(term.place.integrals) for row in operator.rows for term in row} - {0}
-    return level < FINEST and any(quadrature_nodes(n, level + 1) > quadrature_nodes(n, level) for n in counts)
-
-
-def _nodes(place: Place, operator: Operator, points: Tensor, level: int) -> tuple[dict, Tensor | None]:
+def _nodes(place: Place, operator: Operator, points: Tensor, rule: Rule | None) -> tuple[dict, Tensor | None]:
     """Values of coordinates and integration variables (broadcasting as (P, Q)), and the quadrature weights (P, Q)."""
     frame = operator._needs_frame()
     values = {symbol(name): points[:, k : k + 1] for k, name in enumerate(frame.coordinates)}
     if not place.integrals:
         return values, None
-    count = quadrature_nodes(len(place.integrals), level)
-    unit, unit_weights = (torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in _gauss(count))
-    grids = torch.meshgrid(*[torch.arange(count, device=points.device)] * len(place.integrals), indexing="ij")
-    weights = points.new_ones(points.shape[0], count ** len(place.integrals))
-    like = weights
-    for integral, grid in zip(place.integrals, grids, strict=True):
-        lower = evaluate(integral.lower, values, dict(operator.data), like)
-        length = evaluate(integral.upper, values, dict(operator.data), like) - lower
-        choice = grid.reshape(-1)
-        values[integral.variable] = lower + length * unit[choice]
-        weights = weights * length * unit_weights[choice]
+    variables, data = len(place.integrals), dict(operator.data)
+    rule = Rule.plain(variables) if rule is None else rule
+    unit, unit_weights, lower, upper = (
+        torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in (*unit_nodes(rule.nodes), *rule.reaching)
+    )
+    sizes = [lower.shape[0], *[2] * len(rule.cuts), *[rule.nodes] * variables]
+    grids = torch.meshgrid(*[torch.arange(n, device=points.device) for n in sizes], indexing="ij")
+    cell, *choices = (grid.reshape(-1) for grid in grids)  # each (Q,)
+    sides, nodes = choices[: len(rule.cuts)], choices[len(rule.cuts) :]
+    like = weights = points.new_ones(points.shape[0], rule.count)
+    for v, integral in enumerate(place.integrals):
+        start, end = (evaluate(e, values, data, like) for e in (integral.lower, integral.upper))
+        low, high = torch.minimum(start, end), torch.maximum(start, end)
+        for cut, side in zip(rule.cuts, sides, strict=True):
+            if cut.variable == v:
+                where = _between(evaluate(cut.where, values, data, like), low, high)
+                low, high = torch.where(side == 0, low, where), torch.where(side == 0, where, high)
+        if rule.relative and rule.relative[v]:
+            first, last = (low + (high - low) * edge[cell, v].clamp(0, 1) for edge in (lower, upper))
+        else:
+            first, last = (_between(edge[cell, v], low, high) for edge in (lower, upper))
+        length = last - first
+        values[integral.variable] = first + length * unit[nodes[v]]
+        weights = weights * torch.where(end < start, -length, length) * unit_weights[nodes[v]]
     return values, weights
+
+
+def _between(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return torch.minimum(torch.maximum(value, low), high)
 
 
 def _moved(place: Place, operator: Operator, points: Tensor, values: dict, nodes: int) -> Tensor:
@@ -135,13 +149,6 @@ def _moved(place: Place, operator: Operator, points: Tensor, values: dict, nodes
         evaluate(place.at(name), values, dict(operator.data), like).expand(like.shape) for name in frame.coordinates
     ]
     return torch.stack(columns, dim=-1).reshape(-1, len(frame.coordinates))  # (P * Q, D)
-
-
-@lru_cache(maxsize=16)
-def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return (nodes + 1) / 2, weights / 2
 
 
 def combine(derivatives: dict[MultiIndex, Tensor], requests: Sequence[Request]) -> Tensor:

@@ -20,7 +20,7 @@ import sympy as sp
 import torch
 
 from cnf.errors import OperatorError
-from cnf.operators.coefficients import Datum
+from cnf.operators.coefficients import Datum, simplest
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.place import HERE, Place, canonical, derivative, inside, replace
 from cnf.operators.printing import row_latex
@@ -95,7 +95,7 @@ def merge(terms: Iterable[Term]) -> Row:
             sums.setdefault((term.channel, term.derivatives, place), []).append(coefficient)
     rows = []
     for (channel, derivatives, place), parts in sums.items():
-        coefficient = sp.expand(sp.Add(*parts))
+        coefficient = simplest(sp.Add(*parts))
         if coefficient != 0:
             rows.append(Term(channel, coefficient, derivatives, place))
     return tuple(sorted(rows, key=lambda term: term.sort_key))

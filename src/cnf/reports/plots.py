@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cnf.errors import MissingExtraError
 from cnf.files import write_atomically
-
-if TYPE_CHECKING:
-    pass
 
 # Okabe and Ito's colours: distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, RED, SKY, GREY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#7A7A7A", "#222222"
@@ -35,6 +32,9 @@ STYLE: Any = {
     "lines.linewidth": 2.0,
     "text.color": INK,
     "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "grid.color": "#E2E2E2",
+    "grid.linewidth": 0.7,
 }
 
 

@@ -35,7 +35,7 @@ class Part:
 
 
 @contextmanager
-def part(console: Console, name: str, total: int) -> Iterator[Part]:
+def part(console: Console, name: str, total: int | None) -> Iterator[Part]:
     """Show a part while it runs; set `.result` to what its last line should say."""
     started = time.perf_counter()
     if console.is_terminal:

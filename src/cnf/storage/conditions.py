@@ -13,10 +13,10 @@ from torch import Tensor
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import FileError
-from cnf.operators.expansion import FINEST, quadrature_nodes
 from cnf.operators.frame import Frame
 from cnf.operators.operator import Operator, Row, Term
 from cnf.operators.place import Integral, Place
+from cnf.operators.rules import plain_nodes
 from cnf.storage.describing import HIGHEST
 from cnf.storage.expressions import build_expression
 
@@ -38,24 +38,17 @@ def build_condition(builder: Lookup, saved: dict, path: str) -> Constraint:
     space = builder.built(saved["space"], "space")
     if not isinstance(space, Space):
         raise FileError("a condition in the file has no space")
-    name, frame, level = saved["name"], space.frame, check_level(saved["level"])
+    name, frame = saved["name"], space.frame
     if not isinstance(name, str) or not isinstance(saved["points"], Tensor) or not isinstance(saved["values"], Tensor):
         raise FileError("a condition in the file is damaged")
     data = {key: builder.datum(value, key) for key, value in saved["data"].items()}
     operator = Operator(build_rows(saved["rows"], frame), frame, tuple(sorted(data.items(), key=lambda kept: kept[0])))
     points, values = saved["points"], saved["values"]
-    check_work(operator, points, level)
+    check_work(operator, points)
     side_data = {key: builder.datum(value, key) for key, value in saved["side_data"].items()}
     side = RightHandSide(_source(builder, saved["side"], values), frame, side_data)
-    made = replace(make_constraint(name, operator, points, RightHandSide(values, frame)), level=level)
+    made = make_constraint(name, operator, points, RightHandSide(values, frame))
     return _with_side(made, side)
-
-
-def check_level(level: object) -> int:
-    """How finely integrals are worked out, if it is a level."""
-    if not isinstance(level, int) or not 0 <= level <= FINEST:
-        raise FileError("a condition in the file has integrals worked out at no known level")
-    return level
 
 
 def _source(builder: Lookup, saved: object, values: Tensor):
@@ -114,10 +107,10 @@ def _order(order: object) -> int:
     return order
 
 
-def check_work(operator: Operator, points: Tensor, level: int, refuse: Callable[[str], Exception] = FileError) -> None:
+def check_work(operator: Operator, points: Tensor, refuse: Callable[[str], Exception] = FileError) -> None:
     """Refuse a condition whose evaluation takes far more memory than its points and coefficients do."""
     terms = [term for row in operator.rows for term in row]
-    nodes = max(quadrature_nodes(n, level) ** n if n else 1 for n in (len(t.place.integrals) for t in terms))
+    nodes = max(plain_nodes(n) ** n if n else 1 for n in (len(t.place.integrals) for t in terms))
     numbers = points.shape[0] * nodes * (points.shape[1] + len(terms))
     if numbers > LARGEST + TIMES * points.numel():
         raise refuse(

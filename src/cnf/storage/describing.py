@@ -94,7 +94,6 @@ class Describer:
             "side_data": {name: self._datum(name, value, path) for name, value in side.data.items()},
             "points": constraint.points,
             "values": constraint.values,
-            "level": constraint.level,
         }
 
     def _side(self, source: object, path: str) -> object:

@@ -29,7 +29,6 @@ def renew_field(content: dict) -> dict:
         "basis": renew_part(what["basis"], numbers),
         "base": renew_part(what["base"], numbers),
         "constraints": [renew_part(c, numbers) for c in what["constraints"]],
-        "levels": None,
         "numbers": numbers.described,
         "otherwise": [],
         "frozen": [],
@@ -103,7 +102,6 @@ def _constraint(saved: dict, numbers: _Numbers) -> dict:
         "side_data": {name: data[name] for name in saved["in_values"]},
         "points": saved["points"],
         "values": saved["values"],
-        "level": 0,
     }
 
 

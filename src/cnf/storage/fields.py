@@ -19,7 +19,7 @@ from cnf.bases.basis import Basis
 from cnf.errors import CnfError, CnfWarning, FileError, StorageWarning, ViolationError
 from cnf.files import read_archive, write_archive
 from cnf.storage.building import Builder, build_solver, check_constraints
-from cnf.storage.conditions import check_level, check_work
+from cnf.storage.conditions import check_work
 from cnf.storage.describing import Describer, describe_solver
 from cnf.storage.earlier import renew_field
 from cnf.storage.networks import check_state, restore_state
@@ -53,14 +53,13 @@ def write_field(field: Any, path: object) -> None:
     because a condition is missed. Whoever loads it is told again. One that cannot be solved is saved without weights.
     """
     for constraint in field.constraints:
-        check_work(constraint.operator, constraint.points, constraint.level, CnfError)
+        check_work(constraint.operator, constraint.points, CnfError)
     owned = {id(p): name for name, p in field.named_parameters() if name.startswith(("basis.", "base."))}
     describer = Describer(owned)
     description = {
         "basis": describer.described(field.basis, "basis"),
         "base": describer.described(field.base, "base"),
         "constraints": describer.described(field.constraints, "constraints"),
-        "levels": [c.level for c in field.constraints],
         "numbers": describer.numbers,
         "solver": describe_solver(field.solver),
         "tolerance": field.tolerance,
@@ -148,9 +147,6 @@ def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
             on_violation=what["on_violation"],
         )
     restore_state(field, state)
-    if what["levels"] is not None:  # integrals worked out as finely as they were, whatever was found right now
-        pairs = zip(field.constraints, what["levels"], strict=True)
-        field.constraints = tuple(c.refined(check_level(level)) for c, level in pairs)
     frozen = set(what["frozen"])
     for name, parameter in field.named_parameters():
         parameter.requires_grad_(name not in frozen)

@@ -16,11 +16,12 @@ from torch.utils.checkpoint import checkpoint
 from cnf.bases.basis import Basis, Evaluator
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request, combine, wanted
-from cnf.operators.forward import derivatives
+from cnf.operators.forward import MultiIndex, derivatives
 from cnf.solvers.sparse_matrix import SparseMatrix
 from cnf.systems.layout import BlockLayout, Copy
 
 PIECE = 2**22  # matrix entries evaluated at once: 32 MB in float64
+NODES = 2**16  # points at which a network is evaluated at once
 KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward
 
 FieldFunction = Callable[[Tensor], Tensor]
@@ -68,19 +69,24 @@ def evaluated(evaluator: Evaluator, size: int, probes: Sequence[Probe], wanted_h
 def in_pieces(evaluator: Evaluator, points: Tensor, requests: Sequence[Request], nodes: int, size: int) -> Tensor:
     """evaluator.rows summed over the quadrature nodes, (P, K, N), never more than PIECE entries at once."""
     count = points.shape[0] // nodes
-    entries = nodes * len(requests) * max(size, 1)
-    step = max(1, PIECE // entries)
-    if count <= step:
+    entries = len(requests) * max(size, 1)  # of one node
+    if count * nodes * entries <= PIECE:
         return _piece(evaluator, points, requests, nodes)
-    remember = count * entries <= KEEP or not torch.is_grad_enabled()
+    remember = count * nodes * entries <= KEEP or not torch.is_grad_enabled()
+
+    def piece(start: int, stop: int, nodes: int) -> Tensor:
+        rows = slice(start, stop)
+        given = (evaluator, points[rows], [request.at(rows) for request in requests], nodes)
+        return _piece(*given) if remember else checkpoint(_piece, *given, use_reentrant=False)
+
+    step = PIECE // (nodes * entries)
+    if step:
+        return torch.cat([piece(k * nodes, min(k + step, count) * nodes, nodes) for k in range(0, count, step)])
+    some = max(1, PIECE // entries)  # the nodes of one condition are too many: their sum is added up in parts
     parts = []
-    for start in range(0, count, step):
-        rows = slice(start * nodes, min(start + step, count) * nodes)
-        chosen = [request.at(rows) for request in requests]
-        if remember:
-            parts.append(_piece(evaluator, points[rows], chosen, nodes))
-        else:
-            parts.append(checkpoint(_piece, evaluator, points[rows], chosen, nodes, use_reentrant=False))
+    for k in range(0, count * nodes, nodes):
+        sums = [piece(j, min(j + some, k + nodes), min(some, k + nodes - j)) for j in range(k, k + nodes, some)]
+        parts.append(sum(sums[1:], sums[0]))
     return torch.cat(parts)
 
 
@@ -119,15 +125,37 @@ def joint_columns(basis: Basis, copy: Copy) -> Tensor:
     return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
 
 
+def derived(function: FieldFunction, points: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+    """Derivatives (P, C); a field knows its own, anything else is differentiated by forward mode."""
+    own = getattr(function, "derivatives", None)
+    return derivatives(function, points, indices) if own is None else own(points, indices)
+
+
+def _rows_in_pieces(function: FieldFunction, probe: Probe) -> Tensor:
+    """(PQ, K); the nodes of integrals are many, and a network keeps much for each."""
+
+    def piece(points: Tensor, requests: Sequence[Request]) -> Tensor:
+        found = derived(function, points, wanted(requests))
+        return combine({a: v[:, None, :] for a, v in found.items()}, requests)[:, :, 0]
+
+    count = probe.points.shape[0]
+    if count <= NODES:
+        return piece(probe.points, probe.requests)
+    parts = []
+    for start in range(0, count, NODES):
+        rows = slice(start, start + NODES)
+        given = (probe.points[rows], [r.at(rows) for r in probe.requests])
+        again = torch.is_grad_enabled()
+        parts.append(checkpoint(piece, *given, use_reentrant=False) if again else piece(*given))
+    return torch.cat(parts)
+
+
 def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, ...] | torch.Size) -> Tensor:
     """An operator applied to any function of points (P, D) -> (P, C), by forward mode: (P, R)."""
     total: dict[int, Tensor] = {}
     like = probes[0].points
     for probe in probes:
-        own = getattr(function, "derivatives", None)  # a field knows its derivatives; anything else is differentiated
-        indices = wanted(probe.requests)
-        found = derivatives(function, probe.points, indices) if own is None else own(probe.points, indices)  # (PQ, C)
-        rows = combine({a: v[:, None, :] for a, v in found.items()}, probe.requests)[:, :, 0]  # (PQ, K)
+        rows = _rows_in_pieces(function, probe)  # (PQ, K)
         if probe.nodes > 1:
             rows = rows.reshape(-1, probe.nodes, rows.shape[1]).sum(dim=1)
         for k, r in enumerate(probe.rows):

@@ -135,8 +135,9 @@ class GlobalExpansion(BasisExpansion):
         matrices = self.evaluator.rows(points, requests)  # (P, K, N)
         channels = [(matrices[:, k], self._weights(r.channel)) for k, r in enumerate(requests)]
         sums = torch.stack([matrix @ weights for matrix, weights in channels], dim=1)
-        terms = ((matrix * weights).to(torch.float64) for matrix, weights in channels)
-        return torch.stack([sums.to(torch.float64), torch.stack([t.square().sum(1) for t in terms], dim=1)], dim=1)
+        exact = ((matrix.to(torch.float64), weights.to(torch.float64)) for matrix, weights in channels)
+        squares = torch.stack([_summed_squares(matrix, weights) for matrix, weights in exact], dim=1)
+        return torch.stack([sums.to(torch.float64), squares], dim=1)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
@@ -159,6 +160,12 @@ class LocalExpansion(BasisExpansion):
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
         return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
+
+
+def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
+    """sum_j (matrix_pj weights_j)^2, (P,); huge rows with tiny weights neither overflow nor vanish."""
+    largest = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
+    return (matrix * largest).square_() @ (weights / largest).square()
 
 
 def sum_in_pieces(piece: Callable[[Tensor, Sequence[Request]], Tensor], probe: Probe, size: int) -> Tensor:

@@ -1,71 +1,159 @@
-"""Quadrature: how finely the integrals in conditions are worked out, and how far they are off all the same.
+"""Quadrature: which nodes stand for the integrals in conditions, and how far they are off all the same.
 
-A condition on an integral is met by the rule that stands for the integral. The rule is refined until it agrees with one
-twice as fine on every basis function; after each solve the finer rule is applied to the field itself, and what it says
-differently counts as residual.
+When a field is made, and again when its parameters have moved, the ranges of an integral are divided until nothing that
+is known of coefficients, basis and base can hide inside a cell (`cnf.operators.cells`), then until two different rules
+agree on every basis function and on the base. After each solve the second rule is applied to the field itself, and what
+it says differently counts as residual. Where something is not known (a callable, a network of one's own) or cannot be
+resolved, two rules that agree prove nothing: the constraint is unmeasured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis
+from cnf.bases.basis import Evaluator
 from cnf.constraints import Constraint
-from cnf.operators.expansion import Probe, has_finer_rule, has_integrals
-from cnf.systems.assembly import evaluated
+from cnf.operators.cells import Partition, partitions
+from cnf.operators.detail import Detail
+from cnf.operators.expansion import Probe, Request, by_place, combine, has_integrals, probe_at, wanted
+from cnf.operators.operator import Operator
+from cnf.operators.place import Place
+from cnf.operators.rules import Rule
+from cnf.systems.assembly import PIECE, FieldFunction, derived
 
-AGREEMENT = {torch.float64: 1e-13, torch.float32: 1e-6}
+AGREEMENT = {torch.float64: 2e-14, torch.float32: 1e-6}  # of two rules on a cell, over what all cells add up
+LOOKED_AT = 8  # points of a constraint at which the rules are compared
+ROUNDS = 40  # of halving
+
+Judge = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), K requests -> (P, K, N): what must agree
 
 
-def resolve(basis: Basis, constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """The constraints with their integrals refined as far as these basis functions need."""
-    if not any(has_finer_rule(c.operator, c.level) for c in constraints):
-        return tuple(constraints)
+def basis_judge(evaluator: Evaluator) -> Judge:
+    return evaluator.rows
+
+
+def function_judge(function: FieldFunction) -> Judge:
+    """Any function of points (P, D) -> (P, C), or a field."""
+
+    def rows(points: Tensor, requests: Sequence[Request]) -> Tensor:
+        found = derived(function, points, wanted(requests))
+        return combine({index: v[:, None, :] for index, v in found.items()}, requests)
+
+    return rows
+
+
+def resolve(
+    constraints: Sequence[Constraint], detail: Detail, judges: Callable[[], Sequence[tuple[Judge, int]]]
+) -> tuple[Constraint, ...]:
+    """The constraints with rules for their integrals where they have none or outgrew them; as they are otherwise.
+
+    `judges` gives what the rules must agree on, each with its number of functions; asked for only if needed.
+    """
     with torch.no_grad():
-        evaluator = basis.snapshot()
-        return tuple(_resolved(evaluator, basis.size, c) for c in constraints)
+        stale = [has_integrals(c.operator) and _is_stale(c, detail) for c in constraints]
+        if not any(stale):
+            return tuple(constraints)
+        known = judges()
+        return tuple(
+            c.ruled(find_rules(c.operator, c.points, detail, known)) if renew else c
+            for c, renew in zip(constraints, stale, strict=True)
+        )
 
 
-def _resolved(evaluator, size: int, constraint: Constraint) -> Constraint:
-    if not has_finer_rule(constraint.operator, constraint.level):
-        return constraint
-    coarse = _rows(evaluator, size, constraint)
-    while has_finer_rule(constraint.operator, constraint.level):
-        finer = constraint.refined(constraint.level + 1)
-        fine = _rows(evaluator, size, finer)
-        scale = max(float(v.abs().max()) for v in fine.values())
-        off = max(float((fine[key] - coarse[key]).abs().max()) for key in fine)
-        if off <= AGREEMENT.get(constraint.points.dtype, 1e-6) * scale:
-            return constraint
-        constraint, coarse = finer, fine
-    return constraint
+def _is_stale(constraint: Constraint, detail: Detail) -> bool:
+    if not constraint.rules:
+        return True
+    operator, points = constraint.operator, constraint.points
+    return any(
+        rule.needs is None or Partition.in_use(operator, place, points, detail, rule).outgrew(rule.needs)
+        for place, rule in constraint.rules.items()
+    )
 
 
-def _rows(evaluator, size: int, constraint: Constraint) -> dict[tuple[int, int], Tensor]:
-    """Every row of the constraint, (row, channel) -> (P, N)."""
-    found: dict[tuple[int, int], Tensor] = {}
-    probes = constraint.expanded()
-    wanted = {(r, q.channel) for probe in probes for r, q in zip(probe.rows, probe.requests, strict=True)}
-    for key, value in evaluated(evaluator, size, probes, wanted):
-        found[key] = found[key] + value if key in found else value
+def find_rules(
+    operator: Operator, points: Tensor, detail: Detail, judges: Iterable[tuple[Judge, int]]
+) -> dict[Place, Rule]:
+    """Rules on which two different sets of nodes agree, as far as they can be refined."""
+    spread = torch.linspace(0, points.shape[0] - 1, min(points.shape[0], LOOKED_AT)).round().long()
+    found = {}
+    with torch.no_grad():
+        for place, partition in partitions(operator, points, detail).items():
+            for judge, size in judges:
+                partition = _agreed(operator, place, partition, points[spread.to(points.device)], judge, size)
+            found[place] = partition.rule
     return found
+
+
+def _agreed(
+    operator: Operator, place: Place, partition: Partition, points: Tensor, judge: Judge, size: int
+) -> Partition:
+    """Halve the cells on which the rule and the checking rule differ, as long as there are any and nodes last."""
+    agreement = AGREEMENT.get(points.dtype, 1e-6)
+    fresh, scale = partition.lower.shape[0], torch.zeros(())
+    for _ in range(ROUNDS):
+        rule = partition.rule
+        count = rule.lower.shape[0]
+        apart, total = _apart(operator, place, rule.only(slice(count - fresh, count)), points, judge, size)
+        scale = torch.maximum(scale, total)
+        off = np.zeros(count, dtype=bool)
+        off[count - fresh :] = (apart > agreement * scale[:, None]).flatten(2).any(dim=2).any(dim=0).cpu().numpy()
+        if not off.any() or count + off.sum() > partition.most_cells:
+            break
+        partition, fresh = partition.halved(off), 2 * int(off.sum())
+    return partition
+
+
+def _apart(
+    operator: Operator, place: Place, rule: Rule, points: Tensor, judge: Judge, size: int
+) -> tuple[Tensor, Tensor]:
+    """What the rule and the checking rule say differently of every cell, (P, B, K), and what all add up to, (P, K)."""
+    terms = by_place(operator)[place]
+    count = rule.lower.shape[0]
+    entries = points.shape[0] * max(1, rule.count // count) * max(1, size) * len(terms)
+    step = max(1, PIECE // entries)
+    apart, totals = [], torch.zeros(())
+    for start in range(0, count, step):
+        part = rule.only(slice(start, start + step))
+        cells = part.lower.shape[0]
+        first, total = _summed(probe_at(operator, place, terms, points, part), cells, judge)
+        second, _ = _summed(probe_at(operator, place, terms, points, part.checking()), 2 * cells, judge)
+        apart.append((first - second[:, :cells] - second[:, cells:]).abs().amax(dim=3))
+        totals = totals + total
+    return torch.cat(apart, dim=1), totals.amax(dim=2)
+
+
+def _summed(probe: Probe, cells: int, judge: Judge) -> tuple[Tensor, Tensor]:
+    """The integrals over every cell, (P, B, K, N), and the sums of the absolute values under them, (P, K, N)."""
+    found = judge(probe.points, probe.requests)
+    found = found.reshape(-1, cells, probe.nodes // cells, *found.shape[1:])
+    return found.sum(dim=2), found.abs().sum(dim=(1, 2))
 
 
 def quadrature_errors(
     applied: Callable[[Sequence[Probe], tuple[int, int]], Tensor], constraints: Sequence[Constraint]
 ) -> dict[str, Tensor]:
-    """|other rule - rule| of the solved field, (P, R), for every constraint with integrals."""
+    """|checking rule - rule| of the solved field, (P, R), for every constraint with integrals."""
     found = {}
     with torch.no_grad():
         for c in constraints:
             if has_integrals(c.operator):
-                count, rows = c.values.shape
-                # Beyond the finest rule there is only the next coarser one to compare with.
-                other = c.level + 1 if has_finer_rule(c.operator, c.level) else c.level - 1
-                found[c.name] = (
-                    applied(c.refined(other).expanded(), (count, rows)) - applied(c.expanded(), (count, rows))
-                ).abs()
+                shape = (c.values.shape[0], c.values.shape[1])
+                places = {p for p in by_place(c.operator) if p.integrals}
+                rules = {p: c.rules[p] if p in c.rules else Rule.plain(len(p.integrals)) for p in places}
+                other = c.ruled({place: rule.checking() for place, rule in rules.items()})
+                found[c.name] = (applied(other.expanded(), shape) - applied(c.expanded(), shape)).abs()
+    return found
+
+
+def doubts(constraints: Sequence[Constraint]) -> dict[str, str]:
+    """Constraints whose integrals nobody can vouch for, and why."""
+    found = {}
+    for c in constraints:
+        why = list(dict.fromkeys(rule.doubt for rule in c.rules.values() if rule.doubt))
+        if why:
+            found[c.name] = "; ".join(why)
     return found

@@ -8,22 +8,25 @@ constrained models are in float64 unless the settings say otherwise.
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import cnf
 from cnf.certificate.certificate import Certificate
-from cnf.errors import CnfError, CnfWarning, TrainingError
+from cnf.errors import CnfError, CnfWarning
 from cnf.materials.fitting.conditions import PLACEMENTS, place_conditions
 from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
 from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
 from cnf.materials.reflectance.material import Material
+from cnf.training import History
+from cnf.training.batches import Batches
+from cnf.training.schedules import cosine
 
 LOSSES = ("weighted", "cosine", "plain")
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
@@ -80,11 +83,11 @@ QUICK = Settings(samples=160_000, epochs=4, batch=1000)
 
 @dataclass
 class Course:
-    """A training as it went; one entry per logged step."""
+    """A training as it went; one entry per logged step, for all steps since the last entry."""
 
     step: list[int] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)  # mean over the steps since the last entry
-    residual: list[float] = field(default_factory=list)  # worst relative residual of the conditions; NaN: soft
+    loss: list[float] = field(default_factory=list)  # the mean
+    residual: list[float] = field(default_factory=list)  # the worst relative one, of a sample of conditions; NaN: soft
     seconds: list[float] = field(default_factory=list)
     stopped: str = "steps"
 
@@ -151,62 +154,49 @@ def _build(method: Method, conditions: Samples, settings: Settings) -> Model:
 
 def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> Course:
     """Adam; the rate rises for a twentieth of the steps and then falls as a cosine. Changes the model in place."""
-    data = samples.to(torch.float32)
-    steps = settings.steps
-    rate = method.rate if settings.rate is None else settings.rate
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(parameters, lr=rate)
-    course, started, recent = Course(), time.perf_counter(), []
-    try:
-        for step, batch in enumerate(_batches(data, settings)):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * _schedule(step, steps)
-            values, residual = _predict(model, batch.points)
-            loss = measure_loss(values, batch, settings.loss)
-            if not bool(torch.isfinite(loss)):
-                raise TrainingError(f"step {step}: the loss is {float(loss.detach())}; try a smaller learning rate")
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_(parameters, CLIP)
-            optimizer.step()
-            recent.append(float(loss.detach()))
-            if step % settings.log_every == 0 or step == steps - 1:
-                course.step.append(step)
-                course.loss.append(sum(recent) / len(recent))
-                course.residual.append(math.nan if residual is None else residual)
-                course.seconds.append(time.perf_counter() - started)
-                recent.clear()
-                if report is not None:
-                    report(step, steps, course.loss[-1], residual)
-    except KeyboardInterrupt:
-        course.stopped = "interrupted"
-    return course
+    constrained, steps, every = isinstance(model, cnf.ConstrainedField), settings.steps, settings.log_every
+
+    def tell(step: int, _: object, history: History) -> None:
+        if report is not None and (step % every == 0 or step == steps - 1):
+            new = slice((step - 1) // every * every + 1, None)  # since the last entry of the course
+            worst = max(history.residual[new]) if constrained else None
+            report(step, steps, fmean(history.loss[new]), worst)
+
+    history = cnf.fit(
+        model,
+        Misfit(samples, settings),
+        steps,
+        method.rate if settings.rate is None else settings.rate,
+        schedule=cosine(LAST, WARM_UP),
+        clip=CLIP,
+        precision=torch.float32 if constrained else None,
+        progress=False,
+        log_condition_every=None,
+        callbacks=tell,
+        keep="last",
+    )
+    told = history.every(every)
+    return Course(told.step, told.loss, told.residual, told.seconds, told.stopped)
 
 
-def _batches(data: Samples, settings: Settings) -> Iterator[Samples]:
-    """As many batches as there are steps; all samples in a random order, then again in another."""
-    generator = torch.Generator().manual_seed(settings.seed + 2)
-    per_round = max(1, len(data) // settings.batch)
-    for step in range(settings.steps):
-        k = step % per_round
-        if k == 0:
-            order = torch.randperm(len(data), generator=generator)
-        which = order[k * settings.batch : (k + 1) * settings.batch]
-        yield Samples(data.points[which], data.logs[which], data.cosines[which])
+class Misfit(cnf.losses.Loss):
+    """The loss of a batch of the samples, in single precision; all of them in a random order, then again in another."""
 
+    label = "misfit"
+    serves_networks = True
 
-def _schedule(step: int, steps: int) -> float:
-    rise = min(1.0, (step + 1) / max(1.0, WARM_UP * steps))
-    return rise * (LAST + (1 - LAST) * 0.5 * (1 + math.cos(math.pi * step / steps)))
+    def __init__(self, samples: Samples, settings: Settings):
+        super().__init__()
+        self.data, self.kind = samples.to(torch.float32), settings.loss
+        self.batches = Batches(len(samples), settings.batch, settings.seed + 2)
 
+    def measure(self, solution: Callable[[Tensor], Tensor], generator: torch.Generator | None) -> Tensor:
+        which = self.batches.draw(generator)
+        batch = Samples(self.data.points[which], self.data.logs[which], self.data.cosines[which])
+        return measure_loss(solution(batch.points).to(batch.points.dtype), batch, self.kind)
 
-def _predict(model: Model, points: Tensor) -> tuple[Tensor, float | None]:
-    """log(1 + f) at the points, (P, 3), and the worst residual of the conditions."""
-    if not isinstance(model, cnf.ConstrainedField):
-        return model(points), None
-    solution = model.solve()
-    quick = solution.in_precision(torch.float32)
-    return quick(points).to(points.dtype), solution.certificate.worst
+    def cause(self, solution: object) -> str:
+        return "try a smaller learning rate"
 
 
 def measure_loss(values: Tensor, batch: Samples, kind: str) -> Tensor:

@@ -20,7 +20,6 @@ Logged = tuple[Sequence[float], Sequence[float], Sequence[float]]  # steps, loss
 SMOOTHED = 0.04  # of the curve's points, on each side
 WIDE_TIMES = 8.0  # trainings that differ by more are drawn over the logarithm of time
 FLOOR = 1e-17  # a residual of exactly zero is drawn here
-GRID: Any = {"which": "major", "color": "#E2E2E2", "linewidth": 0.7}
 
 
 def smooth(losses: np.ndarray) -> np.ndarray:
@@ -73,8 +72,7 @@ def draw_learning_curves(curves: Mapping[str, Logged], path: object, title: str 
             panels[1].set_xlim(left=0)
         panels[0].set_xlim(left=0)
         for panel in panels:
-            panel.grid(True, **GRID)
-            panel.set_axisbelow(True)
+            panel.grid(True)
         panels[0].locator_params(axis="x", nbins=5)
         _thin_log_ticks(panels[0])
         figure.legend(loc="outside right center", title="last loss (smoothed)", title_fontsize=8.5)
@@ -128,7 +126,7 @@ def draw_conditions(
         panel.set_ylim(low, high)
         panel.set(xlabel="step", ylabel="worst relative residual", title=title or "conditions, at every logged step")
         panel.set_xlim(left=0)
-        panel.grid(True, axis="y", **GRID)
+        panel.grid(True, axis="y")
         panel.minorticks_off()
         figure.legend(loc="outside right center")
 

@@ -174,8 +174,7 @@ def _paint_whole(panel: Any, part: Slice, looks: Sequence[dict[str, Any]]) -> No
     panel.set_ylim(floor, top)
     panel.set_xlim(-90, 90)
     panel.set_xticks(range(-90, 91, 30))
-    panel.grid(True, which="major", axis="y", color="#E2E2E2", linewidth=0.7)
-    panel.set_axisbelow(True)
+    panel.grid(True, axis="y")
     panel.minorticks_off()
 
 
@@ -187,6 +186,5 @@ def _paint_peak(panel: Any, part: Slice, looks: Sequence[dict[str, Any]]) -> Non
     panel.set_facecolor("#FAF9F6")
     panel.set_xlim(*part.near)
     panel.set_ylim(0, 1.25 * float(np.nanmax(part.values[0][inside])))
-    panel.grid(True, axis="y", color="#E2E2E2", linewidth=0.7)
-    panel.set_axisbelow(True)
+    panel.grid(True, axis="y")
     panel.locator_params(nbins=5)

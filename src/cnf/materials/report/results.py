@@ -6,16 +6,15 @@ say on which materials another method wins.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from cnf.files import as_path, write_atomically
+from cnf.files import as_path
 from cnf.materials.report.method_style import title_of
 from cnf.materials.report.tables import check_results, study_latex, study_markdown, study_text
+from cnf.reports.tables import Table, write_text
 
 __all__ = [
     "Result",
@@ -111,24 +110,11 @@ def write_study(
     check_results(results)
     place = as_path(folder)
     breaks = [*where_order_breaks(results, champion), *notes]
+    names = [field.name for field in fields(Result)]
     contents = {
         "study.txt": "\n".join([study_text(results), "", *breaks]),
         "study.md": "\n".join([study_markdown(results), "", *(f"- {line}" for line in breaks)]),
         "study.tex": study_latex(results),
-        "study.csv": _rows_as_csv(results),
+        "study.csv": Table(names, [astuple(result) for result in results]).csv(),
     }
-
-    def write(name: str, text: str) -> Path:
-        return write_atomically(place / name, lambda file: file.write_text(text.rstrip("\n") + "\n", encoding="utf-8"))
-
-    return [write(name, text) for name, text in contents.items()]
-
-
-def _rows_as_csv(results: Sequence[Result]) -> str:
-    """All rows with all digits (numbers read back are the same); an empty cell stands for None."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Result)])
-    for result in results:
-        writer.writerow(["" if v is None else repr(v) if isinstance(v, float) else v for v in astuple(result)])
-    return text.getvalue()
+    return [write_text(place / name, text.rstrip("\n") + "\n") for name, text in contents.items()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cnf.errors import ConstraintError
 from cnf.materials.report.method_style import title_of
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
     from cnf.materials.report.results import Result
@@ -50,29 +50,6 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One entry of the table, as text."""
-
-    mean: str  # "-" if there is nothing
-    deviation: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    """One table: a title and, per method, its title, how many materials it finished, and its cells."""
-
-    title: str
-    materials: int
-    rows: tuple[tuple[str, int, tuple[Cell, ...]], ...]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all methods finished all materials."""
-        return all(finished == self.materials for _, finished, _ in self.rows)
-
-
 def check_results(results: Sequence[Result]) -> None:
     """Refuse an empty study, and two results for the same material and method."""
     if not results:
@@ -87,25 +64,33 @@ def check_results(results: Sequence[Result]) -> None:
         seen.add(place)
 
 
-def study_blocks(results: Sequence[Result]) -> list[Block]:
-    """One block for all materials and, if there are several groups, one for each."""
+def study_tables(results: Sequence[Result]) -> list[Table]:
+    """One table for all materials and, if there are several groups, one for each."""
     check_results(results)
     groups = list(dict.fromkeys(r.group for r in results))
     if len(groups) == 1:
-        return [_block(groups[0], results)]
-    blocks = [_block(group, [r for r in results if r.group == group]) for group in groups]
-    return [_block("All groups", results), *blocks]
+        return [_table(groups[0] or "Materials", results)]
+    return [
+        _table("All groups", results),
+        *(_table(group, [r for r in results if r.group == group]) for group in groups),
+    ]
 
 
-def _block(title: str, results: Sequence[Result]) -> Block:
+def _table(title: str, results: Sequence[Result]) -> Table:
     materials = len({r.key for r in results})
-    methods = list(dict.fromkeys(r.method for r in results))
-    done = {method: [r for r in results if r.method == method and r.finished] for method in methods}
+    done = {
+        method: [r for r in results if r.method == method and r.finished]
+        for method in dict.fromkeys(r.method for r in results)
+    }
     columns = [_cells(column, done, materials) for column in COLUMNS]
-    rows = tuple(
-        (title_of(method), len(done[method]), tuple(column[method] for column in columns)) for method in methods
-    )
-    return Block(title or "Materials", materials, rows)
+    complete = all(len(own) == materials for own in done.values())
+    rows = []
+    for method, own in done.items():
+        finished = [] if complete else [f"{len(own)} of {materials}"]
+        rows.append([title_of(method), *finished, *(column[method] for column in columns)])
+    lead = ["method"] if complete else ["method", "finished"]
+    header, better = [*lead, *(c.heading for c in COLUMNS)], [*[0] * len(lead), *(c.better for c in COLUMNS)]
+    return Table(header, rows, title=f"{title} ({materials} material{'s' * (materials != 1)})", better=better)
 
 
 def _cells(column: Column, done: dict[str, list[Result]], materials: int) -> dict[str, Cell]:
@@ -137,87 +122,21 @@ def _cells(column: Column, done: dict[str, list[Result]], materials: int) -> dic
 
 def study_text(results: Sequence[Result]) -> str:
     """The tables as plain text, the best of each column with a star."""
-    parts = []
-    for block in study_blocks(results):
-        header = ["method", *([] if block.complete else ["finished"]), *(c.heading for c in COLUMNS)]
-        shown = [[*_lead(block, row), *map(_plain, row[2])] for row in block.rows]
-        parts.append(f"{_heading(block)}\n{text_table(header, _align(shown, header))}")
+    parts = [table.text() for table in study_tables(results)]
     return "\n\n".join([*parts, "* best of its column. " + NOTES, *_failures(results)])
 
 
 def study_markdown(results: Sequence[Result]) -> str:
     """The tables in Markdown, the best of each column in bold."""
-    parts = []
-    for block in study_blocks(results):
-        header = ["method", *([] if block.complete else ["finished"]), *(c.heading for c in COLUMNS)]
-        lines = [header, ["---", *["---:"] * (len(header) - 1)]]
-        for row in block.rows:
-            cells = [f"**{_spread(c)}**" if c.best else _spread(c) for c in row[2]]
-            lines.append([*(text.replace("|", "\\|") for text in _lead(block, row)), *cells])
-        parts.append("\n".join([f"### {_heading(block)}", "", *(f"| {' | '.join(line)} |" for line in lines)]))
+    parts = [table.markdown() for table in study_tables(results)]
     return "\n\n".join([*parts, "Bold: best of its column. " + NOTES, *_failures(results)])
 
 
 def study_latex(results: Sequence[Result]) -> str:
-    """The tables in LaTeX (package booktabs), the best of each column in bold; one tabular per block."""
-    arrows = {-1: r"$\downarrow$", 0: "", 1: r"$\uparrow$"}
-    parts = []
-    for block in study_blocks(results):
-        headings = [_tex(c.heading).replace(" e-2", r"{\tiny$\times10^{-2}$}") + arrows[c.better] for c in COLUMNS]
-        header = ["", *([] if block.complete else ["finished"]), *headings]
-        lines = [
-            rf"% {_heading(block)}",
-            rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}",
-            r"\toprule",
-            " & ".join(header) + r" \\",
-            r"\midrule",
-        ]
-        for row in block.rows:
-            cells = [*map(_tex, _lead(block, row)), *map(_bold, row[2])]
-            lines.append(" & ".join(cells) + r" \\")
-        parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
-    return "\n\n".join(parts)
-
-
-def _heading(block: Block) -> str:
-    return f"{block.title} ({block.materials} {'material' if block.materials == 1 else 'materials'})"
-
-
-def _lead(block: Block, row: tuple[str, int, tuple[Cell, ...]]) -> list[str]:
-    return [row[0]] if block.complete else [row[0], f"{row[1]} of {block.materials}"]
+    """The tables in LaTeX (package booktabs), the best of each column in bold; one tabular per table."""
+    return "\n\n".join(table.latex() for table in study_tables(results))
 
 
 def _failures(results: Sequence[Result]) -> list[str]:
     failed = [f"{title_of(r.method)} on {r.label}" for r in results if not r.finished]
     return [f"Failed, and not in the means: {', '.join(failed)}."] if failed else []
-
-
-def _spread(cell: Cell) -> str:
-    return f"{cell.mean} ± {cell.deviation}" if cell.deviation else cell.mean
-
-
-def _plain(cell: Cell) -> str:
-    """Every cell ends with the place of the star, so that the digits stay below each other."""
-    return f"{_spread(cell)}{'*' if cell.best else ' '}"
-
-
-def _align(rows: list[list[str]], header: list[str]) -> list[list[str]]:
-    """Standard deviations padded to one width per column, so that the ± stand below each other."""
-    rows = [list(row) for row in rows]
-    for k in range(len(header)):
-        tails = [row[k].split("± ")[1] for row in rows if "± " in row[k]]
-        for row in rows:
-            if tails and "± " in row[k]:
-                mean, tail = row[k].split("± ")
-                row[k] = f"{mean}± {tail.rjust(max(map(len, tails)))}"
-    return rows
-
-
-def _bold(cell: Cell) -> str:
-    wrap = r"\textbf{%s}" if cell.best else "%s"
-    parts = [wrap % part for part in (cell.mean, cell.deviation) if part]
-    return r" $\pm$ ".join(parts) if parts != ["-"] else "--"
-
-
-def _tex(text: str) -> str:
-    return "".join(f"\\{c}" if c in "&%$#_{}" else c for c in text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from cnf.errors import OperatorError
-from cnf.operators.coefficients import RowFunction
+from cnf.operators.coefficients import RowFunction, simplest
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Term, merge
 from cnf.operators.place import HERE, Integral, Place, over
@@ -193,7 +193,7 @@ class Calculus:
             raise OperatorError(f"derivatives of order above {MAX_ORDER} cannot be used")
         if len(merged) > MAX_TERMS:
             raise OperatorError(f"the operator has more than {MAX_TERMS} terms")
-        return Affine(merged, sp.expand(constant), row.at)
+        return Affine(merged, simplest(constant), row.at)
 
     def _merged(self, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Like terms put together, once it is clear that multiplying out stays small."""

@@ -108,7 +108,7 @@ def _prepare_curves(answer: Answer, times: np.ndarray) -> tuple[tuple[float, flo
             panel.set_xlim(float(x[0]), float(x[-1]))
             panel.set_xlabel(math_name(space.coordinates[0]))
             panel.set_ylabel(math_name(space.channels[k]))
-            panel.grid(True, color="#E2E2E2", linewidth=0.7)
+            panel.grid(True)
         if exact:
             handles, labels = panels[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower center", ncols=2)

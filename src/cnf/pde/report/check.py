@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from cnf.pde.problems import Check
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table
 
 
 def check_text(check: Check) -> str:
     """A Check in lines."""
-    rows = [[r.name, r.where, str(r.points), str(r.rows)] for r in check.readings]
+    rows = [[r.name, r.where, r.points, r.rows] for r in check.readings]
     lines = [
         check.title,
         f"domain    {check.domain}",
         "",
-        text_table(["equation", "holds on", "points", "conditions"], rows, left=2),
+        Table(["equation", "holds on", "points", "conditions"], rows, left=2).text(),
         f"{check.conditions} conditions in all",
         "",
     ]

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 COLOURS = (ORANGE, GREEN, RED, SKY, "#CC79A7", BLUE, "#F0E442")
 FILLS = ("white", INK, "#B5B5B5")  # points inside
 MARKS = ("s", "^", "D", "v", "P", "X")
-GRID = {"which": "major", "color": "#E2E2E2", "linewidth": 0.7}
 SNAPSHOTS = 4
 MOST_CHANNELS = 6  # drawn; a picture of more has no readable panels
 
@@ -77,7 +76,7 @@ def plot_line(answer: Answer, line: Line, path: object) -> Path:
             top.plot(line.at, line.values[k], color=BLUE, linewidth=1.8, label="solution", zorder=3)
             _mark_on_curve(answer, top, line, k)
             top.set_ylabel(math_name(space.channels[k]))
-            top.grid(True, **GRID)
+            top.grid(True)
             last = top
             if below:
                 last = panels[row + 1, column]
@@ -94,7 +93,7 @@ def plot_line(answer: Answer, line: Line, path: object) -> Path:
 
 def _plot_error(panel: Any, at: np.ndarray, errors: np.ndarray | None, label: str) -> None:
     panel.set_ylabel(label)
-    panel.grid(True, **GRID)
+    panel.grid(True)
     if errors is None or not np.isfinite(errors).any():
         panel.text(0.5, 0.5, "no exact solution given", transform=panel.transAxes, ha="center", color=GREY)
         return

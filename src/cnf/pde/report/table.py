@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cnf.reports.tables import text_table
+from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
     from cnf.constraints import Constraint
@@ -98,7 +98,7 @@ def answer_table(answer: Answer) -> str:
         ]
         for row in list_equations(answer)
     ]
-    return "\n".join([text_table(header, rows, left=2), "", *(f"{k:<12}{v}" for k, v in list_facts(answer).items())])
+    return "\n".join([Table(header, rows, left=2).text(), "", *(f"{k:<12}{v}" for k, v in list_facts(answer).items())])
 
 
 def list_facts(answer: Answer) -> dict[str, str]:

@@ -47,7 +47,7 @@ def plot_trials(answer: Answer, path: object) -> Path:
             _mark(panel, at, values, solved, best)
             panel.set_xlabel(_axis_name(trials, name) if name else "trial")
             panel.set_ylabel(label)
-            panel.grid(True, which="major", color="#E2E2E2", linewidth=0.7)
+            panel.grid(True)
             _label_axis(panel, at, bool(name))
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))

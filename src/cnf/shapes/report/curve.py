@@ -11,7 +11,7 @@ import numpy as np
 
 from cnf.reports.plots import draw
 from cnf.reports.results import Run, publish
-from cnf.reports.tables import csv_text, write_text
+from cnf.reports.tables import Table, write_text
 from cnf.shapes.report.field_panel import paint_field
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def write_curve(found: PlanarCurve, folder: object) -> list[Path]:
     with publish(folder, "curve") as results:
         place = results.folder
         made = [
-            write_text(place / "curve.csv", csv_text(["curve", "x", "y"], lines)),
+            write_text(place / "curve.csv", Table(["curve", "x", "y"], lines).csv()),
             write_text(place / "curve.svg", svg_text(found)),
             plot_curve(found, place / "curve.png"),
             write_text(place / "curve.json", json.dumps(summary(found, results.run), indent=2) + "\n"),

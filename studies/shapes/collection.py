@@ -1,0 +1,56 @@
+"""Shapes, the collection: public models, where they are and how to look at them, all brought to one size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cnf.errors import CnfError, FileError
+from cnf.shapes.clouds.mesh import Mesh
+from studies.options import find_data
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A public model: its file in the folder of meshes, and how to look at it."""
+
+    file: str
+    up: str = "y"  # the axis that points upward
+    turn: float = 0.0  # degrees about that axis, to see its face
+
+
+SHAPES = {
+    "spot": Shape("spot.obj", turn=180),
+    "max-planck": Shape("max-planck_13k.obj", turn=180),
+    "horse": Shape("horse.ply", up="z", turn=110),
+    "nefertiti": Shape("nefertiti.obj", up="z"),
+    "bunny": Shape("stanford-bunny.obj"),
+    "armadillo": Shape("armadillo.obj"),
+}
+PAPER_SHAPES = ("spot", "max-planck", "horse", "nefertiti")  # the others took no part in choosing our defaults
+
+
+def find_folder(data: Path | None = None) -> Path:
+    """The folder of meshes: `data`/mesh, by default of the environment variable CNF_DATA."""
+    advice = f"a folder with mesh/{SHAPES['spot'].file}, mesh/{SHAPES['horse'].file} and so on"
+    return find_data(data, "mesh", advice) / "mesh"
+
+
+def read_shape(name: str, folder: Path) -> Mesh:
+    """A shape by name: vertices welded, faces turned outward, the box around it centred, its longest side [-1, 1]."""
+    from cnf.shapes.files.reading import read_mesh
+
+    path = folder / SHAPES[name].file
+    if not path.is_file():
+        raise FileError(f"there is no file {path} for the shape {name!r}; put it there or leave the shape out")
+    return fit_to_cube(read_mesh(path).weld())
+
+
+def fit_to_cube(mesh: Mesh) -> Mesh:
+    """Moved and scaled so that the box around it is centred and its longest side is [-1, 1]; faces look outward."""
+    lower, upper = mesh.bounds
+    half = float((upper - lower).max()) / 2
+    if not half > 0:
+        raise CnfError(f"{mesh!r} has no size; it cannot be scaled")
+    faces = mesh.faces[:, ::-1] if mesh.volume < 0 else mesh.faces  # horse.ply is inside out
+    return Mesh((mesh.vertices - (lower + upper) / 2) / half, faces)
