@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,19 @@ def test_read_shows_the_normal_form(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert r"\partial_{t} u + 0.5 \partial_{x} u = \sin{\left(x \right)}" in text
     assert "order     1, 1 row per point, 2 terms" in text
+
+
+def test_the_example_in_the_help_of_read_works(capsys: pytest.CaptureFixture[str]) -> None:
+    """Cut out of the help as anyone would, line breaks included."""
+    assert run(["read", "--help"]) == 0
+    found = re.search(r"such as '([^']+)'", capsys.readouterr().out)
+    assert found is not None
+    assert run(["read", found[1]]) == 0
+
+
+def test_read_says_how_to_give_a_coefficient(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", r"u_t + \beta u_x = 0"]) == 1
+    assert "--set beta=" in capsys.readouterr().err
 
 
 def test_read_shows_the_rows_of_a_vector(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_fit_writes_all_its_files(fitted: Path):
     """Pictures, numbers and the conditions: measured values are those of the material, fitted ones equal to 1e-11."""
-    names = "certificate.txt conditions.csv course.csv curve.png fit.json lobes.png model.pt render.png"
+    names = "certificate.txt conditions.csv course.csv curve.png fit.json lobes.png model.pt render.png run.json"
     assert sorted(path.name for path in fitted.iterdir()) == names.split()
     assert all(is_picture(fitted / f"{name}.png") for name in ("render", "lobes", "curve"))
     told = json.loads((fitted / "fit.json").read_text())

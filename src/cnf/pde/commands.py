@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cnf.errors import CnfError, CnfWarning, FileError, nearest
+from cnf.errors import CnfError, CnfWarning, FileError, LatexError, nearest
 from cnf.reports.terminal import open_console, say
 
 if TYPE_CHECKING:
@@ -72,12 +72,13 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         say(f"\n{out} holds an answer already, which is kept; this one goes to {out / 'interrupted'}")
         out = out / "interrupted"
     if out is not None:
-        folder = out if isinstance(out, Path) else out.target
+        folder, done = (out, "written to") if isinstance(out, Path) else (out.target, "will be in")
         made = write_answer(answer, out)
         series = [path for path in made if path.parent != folder]
         names = [path.name for path in made if path.parent == folder]
         names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
-        say(f"\nwritten to {folder}: {', '.join(names)}")
+        names += ["run.json"] if isinstance(out, Path) else []
+        say(f"\n{done} {folder}: {', '.join(names)}")
     else:
         say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
     if answer.tuning.interrupted:
@@ -145,9 +146,7 @@ def read_problem(file: Path, changes: dict[str, object]) -> Problem:
 
 
 def read(
-    latex: Annotated[
-        str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")
-    ],
+    latex: Annotated[str, typer.Argument(help=r"An operator or equation, such as 'u_t + 0.1 u_x = \sin(x)'.")],
     coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
     channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
     given: Annotated[
@@ -162,7 +161,11 @@ def read(
     """Show how an equation in LaTeX is understood."""
     from cnf.pde.report.reading import describe_reading, read_coefficients
 
-    say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+    try:
+        say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+    except LatexError as error:  # it speaks to those who write Python
+        message = error.message.replace("give it as a keyword: ", "give it as --set ")
+        raise LatexError(message, error.source, error.position) from None
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,1 +1,1 @@
-"""Reports: what the slices share to show results: tables, the styles of plots and pages, formulas, the terminal."""
+"""Reports: what the slices share to show results: whole folders, tables, styles of plots and pages, the terminal."""

@@ -173,4 +173,4 @@ def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> 
             if learning:
                 made.append(draw_learning_curves(learning, place / f"curves_{name}.png", given.label))
         made.append(draw_comparison(rows, place / "comparison.png"))
-    say(f"\nwritten in {folder}: {', '.join(path.name for path in made)}")
+    say(f"\nwritten in {folder}: {', '.join(path.name for path in made)}, run.json")

@@ -149,7 +149,7 @@ def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, pic
     from cnf.materials.fitting.folders import PICTURES, check_conditions, save_fit
 
     fitted = as_material(made, reference=stage.reference)
-    folder = out if isinstance(out, Path) else out.target
+    folder, done = (out, "written in") if isinstance(out, Path) else (out.target, "will be in")
     try:
         image, errors = stage.show(fitted)
         numbers = {"psnr": errors.psnr, "ssim": errors.ssim, "rmse": errors.rmse}
@@ -176,7 +176,8 @@ def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, pic
         written = save_fit(made, results, source, numbers)
         if picture:
             written += draw_fit(made, stage, image, errors, results.folder)
-    say(f"\nwritten in {folder}: {', '.join(path.name for path in written)}")
+    names = [path.name for path in written] + (["run.json"] if isinstance(out, Path) else [])
+    say(f"\n{done} {folder}: {', '.join(names)}")
     if made.course.stopped == "interrupted":
         say(f"the training was interrupted soon after step {made.course.step[-1] + 1}; this is what was reached")
         raise KeyboardInterrupt

@@ -77,7 +77,7 @@ def fit_2d(
         shown.result = found.chosen
     say(f"\n{found.field.certificate}\n\n{_describe(found)}")
     made = write_curve(found, out)
-    say(f"\nwritten to {out}: {', '.join(path.name for path in made)}")
+    say(f"\nwritten to {out}: {', '.join(path.name for path in made)}, run.json")
     if not found.field.certificate.exact:
         raise CnfError(f"the conditions do not hold: {found.field.certificate.advice()}")
 
