@@ -13,10 +13,10 @@ import io
 import warnings
 from collections.abc import Sequence
 
-from cnf.applications.advection import LEVELS, METHODS, Advection, solve_advection
+from cnf.demo.advection import LEVELS, METHODS, Advection, solve_advection
+from cnf.demo.tables import advection_table
 from cnf.errors import CnfWarning
 from cnf.files import check_writable, write_atomically
-from cnf.reports.tables import advection_table
 
 SHOWN = ("rmse", "start_rmse", "residual", "bandwidth", "seconds")
 COLUMNS = ("perturbation", "seed", "method", "nrmse", *SHOWN, "rank", "condition")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from cnf.applications.light_path import LightPath, solve_light_path
+from cnf.demo.light_path import LightPath, solve_light_path
 
 SHOWN = ("start_time", "final_time", "quadratic_time", "exact_time", "excess", "end_error", "seconds")
 

@@ -24,15 +24,15 @@ from torch import Tensor
 
 import cnf
 from benchmarks.timing import compare
-from cnf.applications.materials.conditions import place_conditions
-from cnf.applications.materials.fitted import as_material
-from cnf.applications.materials.fitting import QUICK, Fit, Settings, fit_material, measure_loss
-from cnf.applications.materials.methods import find_method
-from cnf.applications.materials.sampling import Samples, draw_samples, uniform_angles
-from cnf.applications.materials.study import Stage
-from cnf.data.environments import studio
-from cnf.data.materials import GGX, Material, read_material
 from cnf.errors import CnfError, CnfWarning
+from cnf.materials.comparison.stage import Stage
+from cnf.materials.fitting.conditions import place_conditions
+from cnf.materials.fitting.fit import QUICK, Fit, Settings, fit_material, measure_loss
+from cnf.materials.fitting.fitted import as_material
+from cnf.materials.fitting.methods import find_method
+from cnf.materials.fitting.sampling import Samples, draw_samples, uniform_angles
+from cnf.materials.reflectance import GGX, Material, read_material
+from cnf.materials.rendering.environments import studio
 from cnf.reports.tables import text_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +83,7 @@ def build_field(conditions: Samples) -> cnf.ConstrainedField:
 
 
 def step_of_ours(field: cnf.ConstrainedField, batch: Samples) -> tuple[float, list[Tensor | None]]:
-    """As `cnf.applications.materials.fitting.train` does it."""
+    """As `cnf.materials.fitting.fit.train` does it."""
     values = field.solve().in_precision(torch.float32)(batch.points)
     return _gradients(field, measure_loss(values.to(batch.points.dtype), batch, "weighted"))
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnf.applications.shapes.measures import Measures
-from cnf.applications.shapes.scaling import LARGE, choose_resolution, fit_exponent, run_sizes
-from cnf.applications.shapes.study import Row, Setting, find_folder, find_methods, read_shape, run_case
 from cnf.errors import CnfError
 from cnf.reports.tables import text_table
+from studies.shapes.measures import Measures
+from studies.shapes.scaling import LARGE, choose_resolution, fit_exponent, run_sizes
+from studies.shapes.study import Row, Setting, find_folder, find_methods, read_shape, run_case
 
 ROOT = Path(__file__).resolve().parent.parent
 POINTS = 10_000

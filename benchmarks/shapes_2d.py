@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import torch
 
-from cnf.applications.shapes.planar_methods import QUICK, Size
-from cnf.applications.shapes.planar_shapes import SHAPES
-from cnf.applications.shapes.planar_study import Case, Starts, study_case
+from cnf.shapes.planar.fields import QUICK, Size
+from studies.normals.shapes import SHAPES
+from studies.normals.study import Case, Starts, study_case
 
 EXACT, SECONDS = 1e-12, 240.0
 

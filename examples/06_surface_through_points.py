@@ -6,15 +6,14 @@ The mesh follows its zero set and is drawn through the points. A tube around a c
 
 from scipy.spatial import cKDTree
 
-from cnf.applications.shapes.generated import sample_knot
-from cnf.applications.shapes.reconstruct import reconstruct
+from cnf.shapes import reconstruct, sample_knot
 
 
 def main() -> dict[str, float]:
     """Whether the mesh is watertight, its Euler number, the worst normal error, and the way of a point to a vertex."""
-    cloud = sample_knot(1500)  # or cnf.data.read_cloud("cloud.ply")
+    cloud = sample_knot(1500)  # or cnf.shapes.read_cloud("cloud.ply")
     made = reconstruct(cloud, resolution=64, snap=True)
-    mesh = made.mesh  # cnf.data.write_mesh(mesh, "mesh.ply") keeps it, colours included
+    mesh = made.mesh  # cnf.shapes.write_mesh(mesh, "mesh.ply") keeps it, colours included
     distance = cKDTree(mesh.vertices).query(cloud.points)[0].max()
 
     print(made.certificate)

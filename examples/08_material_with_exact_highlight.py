@@ -6,13 +6,18 @@ again in float64 against the material itself, and a sphere is rendered beside th
 
 import torch
 
-from cnf.applications.materials import image_errors, prepare_scene
-from cnf.applications.materials.fitted import as_material
-from cnf.applications.materials.fitting import Settings, fit_material
-from cnf.applications.materials.tone import exposure_for, tone_map
-from cnf.data.environments import studio
-from cnf.data.materials import read_material
-from cnf.data.materials.angles import decode
+from cnf.materials import (
+    Settings,
+    as_material,
+    decode,
+    exposure_for,
+    fit_material,
+    image_errors,
+    prepare_scene,
+    read_material,
+    studio,
+    tone_map,
+)
 
 
 def main() -> dict[str, float]:

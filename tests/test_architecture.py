@@ -1,181 +1,259 @@
-"""The shape of the source: imports go down only, files stay short, nothing is evaluated as code, all is documented."""
+"""The shape of the source: imports go down only, slices stand alone, files stay short, nothing is evaluated as code.
+
+Every test looks at all files and lists every offence, so that one run shows all there is to mend.
+"""
 
 from __future__ import annotations
 
 import ast
 import pathlib
 import re
-
-import pytest
+from collections.abc import Iterable, Iterator
 
 import cnf
 
-ROOT = pathlib.Path(cnf.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+SOURCE = pathlib.Path(cnf.__file__).parent
+STUDIES = pathlib.Path(__file__).parent.parent / "studies"
+FILES = sorted([*SOURCE.rglob("*.py"), *STUDIES.rglob("*.py")])
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
-NAMES = {path: ".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in FILES}
-every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 
 # From the bottom up; a module imports from its own layer and from those below.
-LAYERS = [
+CORE = [
     ["errors"],
-    ["domains"],
+    ["files"],
+    ["reading"],
     ["operators"],
     ["constraints"],
     ["bases", "kernels", "encoders"],
-    ["systems", "solvers"],  # the factor knows the condition number, the certificate knows the factor
-    ["files", "description"],
-    ["solution"],
-    ["patched"],
-    ["field"],
+    ["solvers"],
+    ["systems"],  # hands its systems to the solvers
+    ["certificate"],
     ["storage"],
+    ["solution"],
+    ["solving"],
+    ["field"],
+    ["loading"],
     ["training", "losses"],
-    ["tuning"],
-    ["problems"],
-    ["data"],
-    ["applications"],
-    ["reports"],
-    ["cli"],
 ]
+SLICES = ["pde", "shapes", "materials"]
+LAYERS = [*CORE, ["reports"], SLICES, ["demo"], ["cli"], ["studies"]]
+FACES = {"domains": "pde", "tuning": "pde"}  # public names of what lies elsewhere
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
+FACE = {"__init__", "moved", *FACES}  # the public face gathers everything
+INSIDE = {"cnf.operators.reader": "cnf.operators"}  # the inside of `cnf.operators.latex`, not a stage of its own
+PUBLIC = {"Answer": "pde", "Box": "pde", "Problem": "pde", **FACES}  # what `cnf.NAME` is of, if not of the core
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """The cnf modules a file imports when it runs; type checking apart."""
-    typing_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if node in typing_only:
-            continue
+def module_of(path: pathlib.Path) -> tuple[str, ...]:
+    """("cnf", "pde", "problems", "answer"), or ("studies", "advection", "report")."""
+    root = SOURCE.parent if path.is_relative_to(SOURCE) else STUDIES.parent
+    return path.relative_to(root).with_suffix("").parts
+
+
+def part_of(name: str) -> str:
+    """The part of the house a dotted name belongs to: "pde", "bases", "studies"; "cnf" for the public face itself."""
+    words = name.split(".")
+    if words[0] != "cnf" or len(words) == 1:
+        return words[0]
+    return PUBLIC.get(words[1], words[1] if words[1] in LAYER else "cnf")
+
+
+def imports(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Lines and dotted names of all that a file takes from cnf and the studies, for type checking too.
+
+    `import cnf` and `cnf.Box` count as `cnf` and `cnf.Box`.
+    """
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide where things come from"
-            module = node.module or ""
-            found |= {f"{module}.{alias.name}" for alias in node.names} if module == "cnf" else {module}
-    return {name for name in found if name.split(".")[0] == "cnf"}
-
-
-@every_file
-def test_imports_go_down_only(path: pathlib.Path):
-    """No module imports from a layer above its own. Applications, reports and the command may use the public `cnf`."""
-    own = NAMES[path].split(".")
-    if own[-1] == "__init__" and len(own) == 2:
-        return  # the public face gathers everything
-    assert own[1] in LAYER, f"{own[1]} has no place in the list of layers"
-    level = LAYER[own[1]]
-    for name in imported(TREES[path]):
-        parts = name.split(".")
-        if len(parts) == 1:
-            assert level >= LAYER["applications"], f"{NAMES[path]} imports the whole of cnf"
+            names = [f"{node.module or '.'}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cnf":
+            names = [f"cnf.{node.attr}"]
+        else:
             continue
-        if parts[1] in LAYER:
-            assert LAYER[parts[1]] <= level, f"{NAMES[path]} imports {name} from above"
-        else:  # `from cnf import ConstrainedField` and the like
-            assert level >= LAYER["training"], f"{NAMES[path]} imports {name} from the public face"
+        yield from ((node.lineno, name) for name in names if name.split(".")[0] in ("cnf", "studies"))
 
 
-@every_file
-def test_files_are_short(path: pathlib.Path):
-    assert len(path.read_text().splitlines()) <= 400
+def report(offences: Iterable[object]) -> None:
+    listed = sorted(map(str, offences))
+    assert not listed, f"{len(listed)} offences:\n" + "\n".join(listed)
 
 
-@every_file
-def test_nothing_is_evaluated_or_unpickled(path: pathlib.Path):
-    """No eval, exec, compile of strings, no pickle; torch.load only with weights_only=True; no sympify of strings."""
-    for node in ast.walk(TREES[path]):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [a.name for a in node.names] + [getattr(node, "module", "") or ""]
-            assert not {n.split(".")[0] for n in names} & {
-                "pickle",
-                "cPickle",
-                "dill",
-                "cloudpickle",
-                "joblib",
-                "marshal",
-            }
-        if not isinstance(node, ast.Call):
+def place(path: pathlib.Path, line: int) -> str:
+    return f"{'/'.join(module_of(path))}.py:{line}"
+
+
+def test_imports_go_down_only():
+    """No module imports from a layer above its own, not even for type checking; below reports nobody imports `cnf`."""
+    offences = []
+    for path in FILES:
+        words = module_of(path)
+        own = words[1] if words[0] == "cnf" else "studies"
+        if words[0] == "cnf" and len(words) == 2 and own in FACE:
             continue
-        called = ast.unparse(node.func)
-        assert called not in {
-            "eval",
-            "exec",
-            "compile",
-            "__import__",
-            "parse_expr",
-            "sp.parse_expr",
-            "lambdify",
-            "sp.lambdify",
-        }
-        if called == "torch.load":
-            options = {k.arg: ast.unparse(k.value) for k in node.keywords}
-            assert options.get("weights_only") == "True"
-        if called in {"np.load", "numpy.load"}:
-            options = {k.arg: ast.unparse(k.value) for k in node.keywords}
-            assert options.get("allow_pickle", "False") == "False"
+        if own not in LAYER:
+            offences.append(f"{own} has no place in the list of layers")
+            continue
+        for line, name in imports(path):
+            other = part_of(name)
+            if other == "cnf" and LAYER[own] < LAYER["reports"]:
+                offences.append(f"{place(path, line)} takes {name} from the public face")
+            elif other != "cnf" and LAYER[other] > LAYER[own]:
+                offences.append(f"{place(path, line)} takes {name} from above")
+    report(offences)
 
 
-@every_file
-def test_documented(path: pathlib.Path):
-    """Every module and every public class and function at its top says what it is."""
-    tree = TREES[path]
-    assert ast.get_docstring(tree), "the module has no docstring"
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"class {node.name} has no docstring"
+def test_slices_do_not_import_each_other():
+    """pde, shapes and materials take from the core and from reports, also where a public name of cnf hides it."""
+    report(
+        f"{place(path, line)} takes {name}, of {part_of(name)}"
+        for path in FILES
+        if len(module_of(path)) > 2 and module_of(path)[1] in SLICES
+        for line, name in imports(path)
+        if part_of(name) in SLICES and part_of(name) != module_of(path)[1]
+    )
 
 
-@every_file
-def test_names(path: pathlib.Path):
-    """No utils, helpers or misc; functions are verbs, but not get_ or compute_."""
-    forbidden = re.compile(r"(utils?|helpers?|misc)\Z")
-    assert not forbidden.search(path.stem)
-    for node in ast.walk(TREES[path]):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert not re.match(r"_*(get|compute)_", node.name), node.name
+def folder_of(words: tuple[str, ...]) -> str:
+    """The folder of a module, or the module itself if it stands directly in cnf."""
+    folder = ".".join(words[:-1]) if len(words) > 2 else ".".join(words)
+    return INSIDE.get(folder, folder)
+
+
+def test_no_cycle_between_folders():
+    """Folders, and files directly in cnf, import each other in one direction only, type checking included."""
+    modules = {module_of(path): path for path in FILES}
+    known = {".".join(words).removesuffix(".__init__"): folder_of(words) for words in modules}
+    edges: dict[str, set[str]] = {}
+    for words, path in modules.items():
+        own = folder_of(words)
+        if words[:1] == ("cnf",) and len(words) == 2 and words[1] in FACE:
+            continue
+        for _, name in imports(path):
+            found = known.get(name) or known.get(name.rpartition(".")[0])
+            if found is not None and found not in (own, "cnf.__init__"):
+                edges.setdefault(own, set()).add(found)
+    report(" -> ".join(cycle) for cycle in find_cycles(edges))
+
+
+def find_cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """One cycle for every edge that closes one, found depth first."""
+    cycles, done = [], set()
+
+    def walk(node: str, trail: list[str]) -> None:
+        if node in trail:
+            cycles.append([*trail[trail.index(node) :], node])
+            return
+        if node in done:
+            return
+        for other in sorted(edges.get(node, ())):
+            walk(other, [*trail, node])
+        done.add(node)
+
+    for start in sorted(edges):
+        walk(start, [])
+    return cycles
+
+
+def test_a_cycle_is_found():
+    """The search itself: a -> b -> c -> a is one cycle, a -> b -> c none."""
+    assert find_cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == [["a", "b", "c", "a"]]
+    assert find_cycles({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+def test_files_are_short():
+    lengths = {path: len(path.read_text().splitlines()) for path in FILES}
+    report(f"{place(path, length)} is longer than 400 lines" for path, length in lengths.items() if length > 400)
+
+
+def test_nothing_is_evaluated_or_unpickled():
+    """No eval, exec, compile of strings, no pickle; torch.load only with weights_only=True."""
+    modules = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal"}
+    functions = {"eval", "exec", "compile", "__import__"}
+    functions |= {f"{prefix}{name}" for prefix in ("", "sp.", "sympy.") for name in ("parse_expr", "lambdify")}
+    needed = {"torch.load": ("weights_only", "True", ""), "np.load": ("allow_pickle", "False", "False")}
+    needed["numpy.load"] = needed["np.load"]
+    offences = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", "") or ""]
+                offences += [f"{place(path, node.lineno)} {n}" for n in names if n.split(".")[0] in modules]
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                options = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                option, wanted, default = needed.get(called, ("", "", ""))
+                if called in functions or options.get(option, default) != wanted:
+                    offences.append(f"{place(path, node.lineno)} {called}")
+    report(offences)
+
+
+def test_documented():
+    """Every module and every public class at its top says what it is."""
+    offences = [f"{place(path, 1)} has no docstring" for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    offences += [
+        f"{place(path, node.lineno)} class {node.name} has no docstring"
+        for path, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not ast.get_docstring(node)
+    ]
+    report(offences)
+
+
+def test_names():
+    """No utils, helpers or misc; functions are verbs, but not get_ or compute_; imports say where things come from."""
+    offences = [place(path, 1) for path in FILES if re.search(r"(utils?|helpers?|misc)\Z", path.stem)]
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match(r"_*(get|compute)_", node.name):
+                offences.append(f"{place(path, node.lineno)} {node.name}")
+            if isinstance(node, ast.ImportFrom) and node.level:
+                offences.append(f"{place(path, node.lineno)} imports relatively")
+    report(offences)
 
 
 def test_nothing_names_a_device():
     """Devices follow tensors."""
-    for path in FILES:
-        assert not re.search(r"[\"']cuda", path.read_text()), path
+    report(place(path, 1) for path in FILES if re.search(r"[\"']cuda", path.read_text()))
+
+
+def test_typer_is_for_commands_only():
+    """The command line is an extra: only commands, and what they share, import typer and rich at their top."""
+    allowed = re.compile(
+        r"cnf/(cli/.*|\w+/commands(/.*)?|reports/(terminal|progress)|demo/running|training/progress)\Z"
+    )
+    offences = []
+    for path, tree in TREES.items():
+        if allowed.match("/".join(module_of(path))) or module_of(path)[0] == "studies":
+            continue
+        for node in tree.body:
+            names = (
+                [a.name for a in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "") or ""]
+            )
+            offences += [f"{place(path, node.lineno)} {n}" for n in names if n.split(".")[0] in ("typer", "rich")]
+    report(offences)
 
 
 def test_the_public_names():
-    """What the design calls the contract of this issue is there."""
-    for name in (
-        "Space",
-        "ConstrainedField",
-        "Solution",
-        "Constraint",
-        "Box",
-        "bases",
-        "kernels",
-        "encoders",
-        "solvers",
-    ):
-        assert hasattr(cnf, name), name
-    for name in (
-        "Polynomial Kernel SkewedRBF RandomFourier Hermite ConstraintLayer Independent Concat Basis".split()  # noqa: SIM905
-    ):
-        assert hasattr(cnf.bases, name), name
-    for name in ("Gaussian", "DotProduct", "Matern", "Wendland", "TruncatedGaussian"):
-        assert hasattr(cnf.kernels, name), name
-    for name in ("MLP", "SIREN", "FourierFeatures"):
-        assert hasattr(cnf.encoders, name), name
-    for name in ("Auto", "LU", "Cholesky", "MinimumNorm"):
-        assert hasattr(cnf.solvers, name), name
-    for name in cnf.__all__:
-        assert hasattr(cnf, name), name
+    """What the design calls the contract is there."""
+    wanted = {
+        cnf: "Space ConstrainedField Solution Constraint Box Problem Answer fit load losses domains tuning",
+        cnf.bases: "Polynomial Kernel SkewedRBF RandomFourier Hermite ConstraintLayer Independent Concat Basis",
+        cnf.kernels: "Gaussian DotProduct Matern Wendland TruncatedGaussian",
+        cnf.encoders: "MLP SIREN FourierFeatures",
+        cnf.solvers: "Auto LU Cholesky MinimumNorm",
+    }
+    offences = [f"{m.__name__}.{n}" for m, names in wanted.items() for n in names.split() if not hasattr(m, n)]
+    report([*offences, *(f"cnf.{name}" for name in cnf.__all__ if not hasattr(cnf, name))])
 
 
 def test_every_error_is_ours():
     """Errors derive from CnfError, warnings from CnfWarning."""
-    for name, value in vars(cnf.errors).items():
-        if isinstance(value, type) and value.__module__ == "cnf.errors":
-            assert issubclass(value, cnf.errors.CnfError | cnf.errors.CnfWarning), name
+    report(
+        name
+        for name, value in vars(cnf.errors).items()
+        if isinstance(value, type)
+        and value.__module__ == "cnf.errors"
+        and not issubclass(value, cnf.errors.CnfError | cnf.errors.CnfWarning)
+    )

@@ -18,7 +18,8 @@ import torch
 import cnf
 from benchmarks.peer_scripts.measuring import Solved, Stopwatch, run_peer
 from benchmarks.peer_scripts.problems import Array, Function, Index, Problem
-from cnf.tuning import HeldOutEquations, Plan, Settings, tune, tune_bandwidth
+from cnf.pde.tuning import HeldOutEquations, Plan, Settings, tune
+from cnf.training.bandwidth import tune_bandwidth
 
 
 def state_constraints(problem: Problem) -> list[cnf.Constraint]:

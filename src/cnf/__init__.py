@@ -2,19 +2,22 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from cnf import bases, constraints, domains, encoders, errors, kernels, losses, operators, solvers, tuning
+from cnf import bases, constraints, domains, encoders, errors, kernels, losses, moved, operators, solvers, tuning
 from cnf.certificate import Certificate
-from cnf.constraints import Box, Constraint, Space
+from cnf.constraints import Constraint, Space
+from cnf.domains import Box
 from cnf.field import ConstrainedField
-from cnf.problems import Answer, Problem
+from cnf.loading import load
+from cnf.pde import Answer, Problem
 from cnf.solution import Solution
-from cnf.storage import load
 from cnf.training import History, fit, pretrain
 
 try:
     __version__ = version("constrained-neural-fields")
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
+
+moved.install()
 
 __all__ = [
     "Answer",

@@ -85,6 +85,11 @@ class FileError(CnfError):
 class MissingExtraError(CnfError):
     """An optional package is needed for this feature."""
 
+    @staticmethod
+    def of(need: str, packages: str, extra: str) -> MissingExtraError:
+        """Say what needs what, with commands that work: cnf itself is on no index, so an extra needs its source."""
+        return MissingExtraError(f'{need}: pip install {packages}, or pip install ".[{extra}]" in a clone of cnf')
+
 
 class CnfWarning(UserWarning):
     """Base of every warning given by cnf."""
@@ -100,6 +105,10 @@ class NumericalWarning(CnfWarning):
 
 class TrainingWarning(CnfWarning):
     """Training goes on but cannot achieve what was probably meant."""
+
+
+class StorageWarning(CnfWarning):
+    """Something could not be put into a file."""
 
 
 class SmoothnessWarning(CnfWarning):

@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from cnf.bases import Recommendation, recommend
 from cnf.bases.basis import Basis
-from cnf.bases.holding import Holder
-from cnf.bases.suitability import PRECISIONS, check_parts, suited
-from cnf.certificate import Certificate, certify, judge
+from cnf.bases.precision import without_autocast
+from cnf.bases.recommend import recommend_for
+from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suited
+from cnf.certificate import Certificate
 from cnf.constraints import Constraint
-from cnf.description import described, described_solver
-from cnf.errors import BasisError, CnfError, CnfWarning, ConstraintError, nearest
-from cnf.files import write_archive
+from cnf.constraints.learnable import adopt_coefficients
+from cnf.errors import CnfError, ConstraintError, nearest
 from cnf.operators.detail import Detail, Together
-from cnf.operators.expansion import has_integrals
 from cnf.operators.jets import MultiIndex
 from cnf.solution import Solution
 from cnf.solvers import Auto, Method
-from cnf.systems.assembly import applied
-from cnf.systems.base_function import BaseFunction
+from cnf.solving import base_function, solve_and_measure, with_rules
+from cnf.storage import write_field
 from cnf.systems.choosing import formulate
-from cnf.systems.fingerprint import fingerprint_of
-from cnf.systems.formulation import Plan
-from cnf.systems.quadrature import Judge, basis_judge, function_judge, resolve
+from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of, refuse_transforms
+from cnf.systems.formulation import Expansion, Formulation, Plan, SavedWeights
+from cnf.systems.holding import Parts, hold_parts
 
-KIND, VERSION = "cnf field", 1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-SAMPLE = 32  # points of each constraint measured on the field at a step of training
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What a solution is made of, as it is at one moment: later changes of the field do not reach it."""
-
-    basis: Basis
-    base: nn.Module | None
-    constraints: tuple[Constraint, ...]
-    seconds: float = 0.0  # that planning took
-
-    @staticmethod
-    def held(field: ConstrainedField) -> Parts:
-        holder = Holder()
-        return Parts(*(holder.held(part) for part in (field.basis, field.base, field.constraints)))
 
 
 class ConstrainedField(nn.Module):
@@ -59,6 +40,8 @@ class ConstrainedField(nn.Module):
     float32); `on_violation` says whether missing it raises or warns. `basis="auto"` takes what `cnf.bases.recommend`
     says, with the longest lengths for which all conditions hold; `field.recommendation` gives the reason.
     """
+
+    _derived = ("_cache", "_formulation", "_saved")  # attributes that follow from the others
 
     def __init__(
         self,
@@ -72,37 +55,31 @@ class ConstrainedField(nn.Module):
         super().__init__()
         self.recommendation = None
         if isinstance(basis, str) and basis == "auto":
-            self.recommendation = _recommended(constraints, base, solver, tolerance)
+            made = partial(ConstrainedField, constraints=constraints, base=base, solver=solver, tolerance=tolerance)
+            self.recommendation = recommend_for(constraints, lambda tried: made(tried).certificate.exact)
             basis = self.recommendation.basis
-        if not isinstance(basis, Basis):
-            raise BasisError(
-                "the first argument is a basis from cnf.bases (or your own subclass of Basis), or 'auto'; got a "
-                f"{type(basis).__name__}"
-            )
-        if on_violation not in ("raise", "warn"):
-            raise CnfError(f"on_violation is 'raise' or 'warn', not {on_violation!r}")
-        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0):
-            raise CnfError(f"the tolerance is a positive number; got {tolerance!r}")
-        if base is not None and not isinstance(base, nn.Module):
-            raise CnfError(f"base must be a torch module R^D -> R^C; got a {type(base).__name__}")
+        basis = check_arguments(basis, base, tolerance, on_violation)
         self.solver = Auto() if solver is None else solver
         self.basis, self.base, self.on_violation = basis, base, on_violation
         self.constraints = suited(basis, base, constraints)
         self.dtype = self.constraints[0].points.dtype
         self.basis.to(self.dtype)
         self.tolerance = tolerance if tolerance is not None else TOLERANCE[self.dtype]
-        self._formulation = formulate(self.solver, basis, self.constraints)  # learns the structure of its systems
-        self._follow_parameters()
+        self._formulation: tuple[tuple[object, ...], Formulation] | None = None
+        self._formulated()
+        self.constraints = with_rules(basis, base, self.constraints, self.detail)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
-        self._adopt_coefficients()
+        adopt_coefficients(self.constraints, self.coefficients, self.coefficient_networks)
         self._cache: tuple[object, Plan | None, Solution] | None = None
+        self._saved: tuple[tuple[object, SavedWeights], ...] = ()  # weights from a file, and what they are valid for
 
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
         """Assemble, factor, solve, measure; differentiable in everything learnable."""
-        return self._solved(*self._planned())
+        held, plan = self._planned()
+        return self._solved(held, plan.solve)
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -117,10 +94,22 @@ class ConstrainedField(nn.Module):
         """
         key = self._key()
         if self._cache is None or self._cache[0] != key:
-            with torch.no_grad():
-                held, plan = self._planned()  # may renew the rules of integrals, and with them the key
-                self._cache = (self._key(), plan, replace(self._solved(held, plan), constant=True))
+            saved = next((weights for known, weights in self._saved if known == key), None)
+            with torch.inference_mode(False), torch.no_grad():  # inference tensors could never be differentiated later
+                plan: Plan | None = None
+                if saved is None:
+                    held, plan = self._planned()  # may renew the rules of integrals, and with them the key
+                    found = self._solved(held, plan.solve)
+                    key = self._key()
+                else:
+                    held = self._held()
+                    found = self._solved(held, partial(self._restored, saved, held))
+                self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
+
+    def restore(self, weights: SavedWeights) -> None:
+        """Use these weights for the field as it is now, instead of solving, until anything they depend on changes."""
+        self._saved = (*self._saved, (self._key(), weights))
 
     @property
     def certificate(self) -> Certificate:
@@ -142,9 +131,9 @@ class ConstrainedField(nn.Module):
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
         if self._cache is not None and self._cache[0] == before and self._cache[1] is not None:
-            with torch.no_grad():
-                plan = self._cache[1]
-                self._cache = (self._key(), plan, replace(self._solved(Parts.held(self), plan), constant=True))
+            with torch.inference_mode(False), torch.no_grad():
+                held, plan = self._held(), self._cache[1]
+                self._cache = (self._key(), plan, replace(self._solved(held, plan.solve), constant=True))
         return self.solution
 
     def transfer(self, constraints: Sequence[Constraint] | Constraint, **changes: object) -> ConstrainedField:
@@ -168,58 +157,43 @@ class ConstrainedField(nn.Module):
             )
         return self.constraints[0].name
 
+    def _held(self) -> Parts:
+        for part in self.base.modules() if self.base is not None else ():
+            if isinstance(part, ConstrainedField) and not part.training:
+                part.solution  # noqa: B018  # solved here: inside a derivative of the base it would be too late
+        return hold_parts(self.basis, self.base, self.constraints)
+
+    def _formulated(self) -> tuple[tuple[object, ...], Formulation]:
+        """The formulation, and what it was made for: made anew if any of that is another object now."""
+        given = (self.solver, self.basis, *(part for c in self.constraints for part in (c.operator, c.points)))
+        if self._formulation is None or [*map(id, self._formulation[0])] != [*map(id, given)]:
+            self._formulation = (given, formulate(self.solver, self.basis, self.constraints))
+        return self._formulation
+
     def _planned(self) -> tuple[Parts, Plan]:
         check_parts(self.basis, self.base, self.dtype)
+        refuse_transforms()
         started = time.perf_counter()
-        self._follow_parameters()
-        held = Parts.held(self)
-        plan = self._formulation.plan(held.basis, held.constraints)
-        self._formulation = plan.formulation
+        self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
+        held = self._held()
+        given, formulation = self._formulated()
+        with without_autocast(held.constraints[0].points.device):
+            plan = formulation.plan(held.basis, held.constraints)
+        self._formulation = (given, plan.formulation)  # it learns the structure of its systems
         return replace(held, seconds=time.perf_counter() - started), plan
 
-    def _follow_parameters(self) -> None:
-        """Rules for the integrals in the conditions: first ones, or finer ones if the field varies faster by now."""
-        if not any(has_integrals(c.operator) for c in self.constraints):
-            return
-        base = None if self.base is None else self._base_function(self.base)
+    def _restored(self, saved: SavedWeights, held: Parts, made_up: Sequence[Tensor]) -> Expansion:
+        return saved.expansion(self._formulated()[1], held.basis, held.constraints)
 
-        def judges() -> list[tuple[Judge, int]]:
-            known = [(basis_judge(self.basis.snapshot()), self.basis.size)]
-            return known if base is None else [*known, (function_judge(base), len(self.basis.space.channels))]
-
-        self.constraints = resolve(self.constraints, self.detail(), judges)
-
-    def _base_function(self, base: nn.Module) -> BaseFunction:
-        return BaseFunction(base, len(self.basis.space.channels), self.constraints[0].points[:1])
-
-    def _solved(self, held: Parts, plan: Plan) -> Solution:
-        started = time.perf_counter()
-        constraints = tuple(c.renewed() for c in held.constraints)
-        base, made_up = None, [c.values for c in constraints]
-        if held.base is not None:
-            base = self._base_function(held.base)
-            made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
-        expansion = plan.solve(made_up)
-        training = self.training and expansion.like.requires_grad and torch.is_grad_enabled()
-        solution = Solution(
-            held.basis.space,
-            held.basis,
-            expansion,
-            base,
-            constraints,
-            self.tolerance,
-            self.on_violation,
-            held.seconds + time.perf_counter() - started,
-            tuple(g.detach() for g in made_up),
-        )
-        found = certify(solution, self.tolerance, solution.seconds, made_up, SAMPLE if training else None)
-        judge(found, self.on_violation)
-        return replace(solution, spot_check=found)
+    def _solved(self, held: Parts, solve: Callable[[Sequence[Tensor]], Expansion]) -> Solution:
+        return solve_and_measure(held, solve, self.tolerance, self.on_violation, self.training)
 
     def detail(self) -> Detail:
         """How fast the field may vary, which integrals must follow; also asked of a field that is another's base."""
         own = self.basis.detail()
-        return own if self.base is None else Together([own, self._base_function(self.base).detail()])
+        if self.base is None:
+            return own
+        return Together([own, base_function(self.basis, self.base, self.constraints).detail()])
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Derivatives of every channel by their multi-indices, each (P, C); asked of a field that is another's base."""
@@ -227,20 +201,9 @@ class ConstrainedField(nn.Module):
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 
-    def _adopt_coefficients(self) -> None:
-        """Learnable numbers and networks inside operators become part of the field, so that optimisers find them."""
-        for constraint in self.constraints:
-            side = constraint.right_hand_side
-            for name, value in (*constraint.operator.data, *side.data.items(), ("right_hand_side", side.source)):
-                if isinstance(value, nn.Parameter):
-                    self.coefficients[_free_name(self.coefficients, name, value)] = value
-                elif isinstance(value, nn.Module):
-                    self.coefficient_networks[_free_name(self.coefficient_networks, name, value)] = value
-
     def _key(self) -> object:
-        return fingerprint_of(
-            (self.basis, self.base, self.constraints, self.solver, self.tolerance, self.on_violation, self.training)
-        )
+        settings = (self.solver, self.tolerance, self.on_violation, self.training)
+        return fingerprint_of((self.basis, self.base, self.constraints, *settings, *GLOBAL_HOOKS))
 
     def _apply(self, fn, recurse: bool = True):
         """Constraints move along with the parameters, to another precision or device."""
@@ -258,43 +221,21 @@ class ConstrainedField(nn.Module):
         return self
 
     def save(self, path: object) -> None:
-        """Write the field to a file that `cnf.load` reads back; no pickle."""
-        description = {
-            "basis": described(self.basis, "basis"),
-            "base": described(self.base, "base"),
-            "constraints": [described(c, "constraint") for c in self.constraints],
-            "solver": described_solver(self.solver),
-            "tolerance": self.tolerance,
-            "on_violation": self.on_violation,
-            "training": self.training,
-        }
-        state = {name: value.detach().cpu() for name, value in self.state_dict().items()}
-        write_archive(path, KIND, VERSION, {"field": description, "state": state})
+        """Write the field with its weights to a file that `cnf.load` reads back, without pickle; solves if need be.
+
+        A field that misses its tolerance is saved as well, with a warning even if `on_violation` is "raise".
+        """
+        write_field(self, path)
+
+    def __getstate__(self) -> dict:
+        """For pickle and copies: the solution goes along if it is current, factorisations do not."""
+        current = self._cache is not None and self._cache[0] == self._key()
+        kept = self._cache[2] if current and self._cache is not None else None
+        return {**self.__dict__, "_cache": kept, "_saved": (), "_formulation": None}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._cache = None if state["_cache"] is None else (self._key(), None, state["_cache"])
 
     def extra_repr(self) -> str:
         return "\n".join(repr(c) for c in self.constraints)
-
-
-def _recommended(
-    constraints: Sequence[Constraint] | Constraint,
-    base: nn.Module | None,
-    solver: Method | None,
-    tolerance: float | None,
-) -> Recommendation:
-    """The recommended basis with lengths halved until every condition holds; the first if none does."""
-    tried = []
-    for reach in (1.0, 0.5, 0.25, 0.125):
-        tried.append(recommend(constraints, reach))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CnfWarning)
-            if ConstrainedField(tried[-1].basis, constraints, base, solver, tolerance).certificate.exact:
-                return tried[-1]
-    return tried[0]
-
-
-def _free_name(table: nn.ParameterDict | nn.ModuleDict, name: str, value: object) -> str:
-    """`name`, or with a number behind it if another coefficient, or the table itself (`keys`), has it already."""
-    free, count = name, 2
-    while (free in table and table[free] is not value) or (free not in table and hasattr(table, free)):
-        free, count = f"{name}_{count}", count + 1
-    return free

@@ -7,16 +7,25 @@ file can never run code.
 from __future__ import annotations
 
 import os
+import pickletools
+import re
+import secrets
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from cnf.errors import FileError
 
 LARGEST = 8 * 2**30  # bytes
+DEEPEST = 200  # lists within lists that an archive may have
+PLAIN_NAMES = re.compile(  # what the tensors and dictionaries of an archive are made with
+    r"torch\._utils _rebuild_(tensor_v2|parameter)|torch(\.storage)? \w+Storage|collections OrderedDict"
+)
 
 
 def as_path(path: object) -> Path:
@@ -46,12 +55,14 @@ def check_writable(path: object) -> Path:
 def write_atomically(path: object, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a temporary file beside the target, then rename it: an interrupted run keeps the old file."""
     target = check_writable(path)
-    handle, name = tempfile.mkstemp(prefix=".cnf-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.parent / f".cnf-{secrets.token_hex(8)}{target.suffix}"
     try:
+        # Made as any other file is, so that it gets the permissions the user wants: those of the file it replaces, or
+        # what the umask leaves. `tempfile` would keep it from everyone else.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        if target.exists():
+            shutil.copymode(target, temporary)
         write(temporary)
-        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -80,7 +91,7 @@ def read_text(path: object, largest: int) -> str:
 
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
     """Save a dictionary of tensors and plain values, marked with what it is."""
-    marked = {"kind": kind, "version": version, **content}
+    marked = {"kind": kind, "version": version, **_mapped(content, _compact, {})}
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:  # by name, torch would put the temporary name into the archive
@@ -90,7 +101,11 @@ def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
 
 
 def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) -> dict:
-    """Read what `write_archive` wrote, up to `largest` bytes; anything else is refused with one clear line."""
+    """Read what `write_archive` wrote, up to `largest` bytes; anything else is refused with one clear line.
+
+    No more memory is asked for than the file itself is long: nothing in it is packed, tensors are mapped and looked at
+    before they are copied, and each must be there in full (no single number that claims to be a million).
+    """
     source = as_path(path)
     try:
         there = source.is_file()
@@ -101,17 +116,12 @@ def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) 
     if not zipfile.is_zipfile(source):
         raise FileError(f"{source} is damaged or not a {kind}: it was cut short, or written by another program")
     try:
-        with zipfile.ZipFile(source) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-            if unpacked > largest:
-                raise FileError(
-                    f"{source} holds {unpacked / 2**20:.0f} MB, far more than this {kind} can; it is not read"
-                )
-            if archive.testzip() is not None:  # torch does not look at the checksums
-                raise FileError(f"{source} is damaged: its checksums do not fit")
-        content = torch.load(source, map_location="cpu", weights_only=True)
-    except FileError:
-        raise
+        size = source.stat().st_size
+        _check_entries(source, kind, size, largest)
+        mapped = torch.load(str(source), map_location="cpu", weights_only=True, mmap=True)
+        content = _mapped(mapped, _Allowance(2 * size).taken, {}, size)
+    except FileError as error:
+        raise FileError(f"{source} {error}") from None
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # torch raises many kinds for a damaged or foreign archive
@@ -126,3 +136,73 @@ def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) 
             f"{source} has format version {found}, newer than the {version} this cnf reads; update cnf to read it"
         )
     return content
+
+
+def _check_entries(source: Path, kind: str, size: int, largest: int) -> None:
+    """Every entry whole and as it is, none claiming more than the file holds, no names but those of plain data."""
+    with zipfile.ZipFile(source) as archive:
+        entries = archive.infolist()
+        unpacked = sum(entry.file_size for entry in entries)
+        if unpacked > largest:
+            raise FileError(f"holds {unpacked / 2**20:.0f} MB, far more than this {kind} can; it is not read")
+        if unpacked > size or any(e.compress_type != zipfile.ZIP_STORED for e in entries):
+            raise FileError(f"is not a {kind}: it was packed by another program, and is not unpacked")
+        if archive.testzip() is not None:  # torch does not look at the checksums
+            raise FileError("is damaged: its checksums do not fit")
+        for entry in entries:
+            if entry.filename.endswith("data.pkl"):
+                _check_names(archive.read(entry), kind)
+
+
+def _check_names(instructions: bytes, kind: str) -> None:
+    """Refuse a file that calls for anything but tensors and dictionaries; it is only looked at, not followed."""
+    for opcode, argument, _ in pickletools.genops(instructions):
+        named = opcode.name == "GLOBAL" and PLAIN_NAMES.fullmatch(str(argument))
+        if not named and opcode.name in ("GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"):
+            raise FileError(f"is damaged or not a {kind}: it holds something else than tensors and plain data")
+
+
+class _Allowance:
+    """Copies tensors out of a file, up to so many bytes altogether."""
+
+    def __init__(self, size: int):
+        self._left = size
+
+    def taken(self, tensor: Tensor) -> Tensor:
+        plain = type(tensor) in (Tensor, nn.Parameter) and tensor.layout == torch.strided
+        if not plain or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise FileError("is damaged: it has an array of a kind that is never written")
+        needed = tensor.numel() * tensor.element_size()
+        self._left -= needed
+        if needed > tensor.untyped_storage().nbytes() or self._left < 0:
+            raise FileError("is damaged: it has an array larger than the file")
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _compact(tensor: Tensor) -> Tensor:
+    """On the CPU, without a graph, and without the rest of a larger array that it may be a view of."""
+    found = tensor.detach().cpu()
+    whole = found.is_contiguous() and found.untyped_storage().nbytes() == found.numel() * found.element_size()
+    return found if whole else found.clone(memory_format=torch.contiguous_format)
+
+
+def _mapped(value: object, change: Callable[[Tensor], Tensor], known: dict[int, Tensor], most: int = 2**40):
+    """The same structure with its tensors changed, those that occur twice once; `most` bounds its parts."""
+    left = [most]
+
+    def walk(part: object, depth: int) -> object:
+        left[0] -= 1
+        if depth > DEEPEST or left[0] < 0:
+            raise FileError("is damaged: its lists are nested without end")
+        if isinstance(part, Tensor):
+            if id(part) not in known:
+                known[id(part)] = change(part)
+            return known[id(part)]
+        if isinstance(part, dict):
+            return {key: walk(entry, depth + 1) for key, entry in part.items()}
+        if isinstance(part, list | tuple):
+            entries = [walk(entry, depth + 1) for entry in part]
+            return entries if isinstance(part, list) else tuple(entries)
+        return part
+
+    return walk(value, 0)

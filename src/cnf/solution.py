@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import final
 
 import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, check_smoothness
+from cnf.bases.precision import without_autocast
 from cnf.certificate import Certificate, certify, judge
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
@@ -23,10 +25,13 @@ from cnf.operators.operator import Operator
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, applied
 from cnf.systems.base_function import BaseFunction
+from cnf.systems.detaching import Detacher
 from cnf.systems.formulation import Expansion
+from cnf.systems.holding import Surroundings
 from cnf.systems.quadrature import find_rules, function_judge
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Solution:
     """f(x) = base(x) + sum_j weights_j Psi_j(x), with the certificate of its conditions.
@@ -45,7 +50,23 @@ class Solution:
     seconds: float = 0.0
     made_up: tuple[Tensor, ...] | None = None  # g - L[base] of every constraint
     spot_check: Certificate | None = None  # measured while solving; of a sample of the conditions while training
+    surroundings: Surroundings = field(default_factory=Surroundings)  # what it shares with others
     constant: bool = False  # solved without gradients: those to parameters would lack their share
+
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and deep copies: all it needs to be evaluated, without graph, systems and factorisations."""
+        kept = replace(
+            self,
+            expansion=self.expansion.settled(),
+            spot_check=self._measured(),
+            surroundings=Surroundings(),
+            constant=True,
+        )
+        detacher = Detacher()
+        return {entry.name: detacher.held(getattr(kept, entry.name)) for entry in fields(kept)}
+
+    def __copy__(self) -> Solution:
+        return self
 
     def __repr__(self) -> str:
         names = f"{', '.join(self.space.channels)} of {', '.join(self.space.coordinates)}"
@@ -56,19 +77,33 @@ class Solution:
     def __call__(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
         points = self._points(x)
-        total = self.expansion.values(points)
-        return total if self.base is None or not points.shape[0] else total + self.base(points)
+        if not points.shape[0]:
+            return points.new_zeros(0, len(self.space.channels))
+        with without_autocast(points.device):
+            total = self.expansion.values(points)
+            return total if self.base is None else total + self.base(points)
 
     @cached_property
     def certificate(self) -> Certificate:
         """Every condition measured on this field; worked out now if only a sample was looked at while solving."""
+        known, found = self.spot_check, self._measured()
+        if found is not known and (known is None or not known.violated):
+            judge(found, self.on_violation)
+        return found
+
+    def _measured(self) -> Certificate:
+        """The certificate of all conditions, without a word about it."""
         known = self.spot_check
         if known is not None and known.measured == known.conditions:
             return known
-        found = certify(self, self.tolerance, self.seconds, self.made_up)
-        if known is None or not known.violated:
-            judge(found, self.on_violation)
-        return found
+        self.surroundings.check()
+        with without_autocast(self.expansion.like.device):
+            return certify(self, self.tolerance, self.seconds, self.made_up)
+
+    @property
+    def reason(self) -> str:
+        """What is known of the base that explains a missed condition."""
+        return "" if self.base is None else self.base.reason
 
     @property
     def weights(self) -> Tensor:
@@ -101,9 +136,9 @@ class Solution:
         points = self._points(x)
         if not points.shape[0]:
             return points.new_zeros(0, len(operator.rows))
-        return self.applied(
-            expand(operator, points, self._rules(operator, points)), (points.shape[0], len(operator.rows))
-        )
+        with without_autocast(points.device):
+            probes = expand(operator, points, self._rules(operator, points))
+            return self.applied(probes, (points.shape[0], len(operator.rows)))
 
     def _rules(self, operator: Operator, points: Tensor) -> Rules:
         """Rules for integrals over this field."""
@@ -122,7 +157,9 @@ class Solution:
 
     def residual(self, constraint: Constraint) -> Tensor:
         """L f - g of a constraint, which need not be one of the field's own, (P, R)."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.constant):
+        self.surroundings.check()
+        grad = torch.is_grad_enabled() and not self.constant
+        with torch.set_grad_enabled(grad), without_autocast(self.expansion.like.device):
             constraint = constraint.renewed()
             if has_integrals(constraint.operator) and not constraint.rules:
                 constraint = constraint.ruled(divided(constraint.operator, constraint.points, self.detail()))
@@ -148,7 +185,8 @@ class Solution:
         one, width = torch.ones((), dtype=points.dtype, device=points.device), len(self.space.channels)
         requests = tuple(Request(c, {index: one}) for index in indices for c in range(width))
         probe = Probe(points, 1, tuple(range(len(requests))), requests)
-        found = self.applied([probe], (points.shape[0], len(requests)))
+        with without_autocast(points.device):
+            found = self.applied([probe], (points.shape[0], len(requests)))
         return {index: found[:, k * width : (k + 1) * width] for k, index in enumerate(indices)}
 
     def _points(self, x: Tensor) -> Tensor:
@@ -166,5 +204,6 @@ class Solution:
                 f"points of shape {tuple(points.shape)} given; expected (number of points, {width}), columns "
                 f"{', '.join(self.space.coordinates)}"
             )
+        self.surroundings.check()
         like = self.expansion.like
         return points.to(dtype=like.dtype, device=like.device)

@@ -268,7 +268,7 @@ def test_derivatives_take_the_long_way_to_the_same_field(latex: str):
     conditions = [PLANE.constraint("u", at=ANCHORS, equals=ANCHORS[:, 0].cos(), name="u")]
     field = cnf.ConstrainedField(Kernel(PLANE, ANCHORS, kernels.Gaussian(WIDTH), SHORT["SIREN"]()), conditions)
     solution = field.solve()
-    assert isinstance(solution.evaluator, EncodedKernel) and solution.evaluator.metric is not None
+    assert isinstance(solution.expansion.evaluator, EncodedKernel) and solution.expansion.evaluator.metric is not None
     x = PLACES.clone().requires_grad_()
     (slope,) = torch.autograd.grad(solution(x).sum(), x, create_graph=True)
     expected = slope[:, :1]

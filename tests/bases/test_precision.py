@@ -12,7 +12,7 @@ import cnf
 from cnf import encoders, kernels
 from cnf.bases import ConstraintLayer, Hypernet, Kernel
 from cnf.bases.precision import Recast
-from cnf.errors import ConstraintError
+from cnf.errors import ConstraintError, ViolationWarning
 
 PLANE = cnf.Space("x y", "u")
 ANCHORS = cnf.Box((0, 0), (1, 1)).halton(8, seed=2)
@@ -129,7 +129,9 @@ def test_conditions_stay_exact(name: str):
     assert losses[-1] < losses[0]  # the parameters moved
     solution = field.solve()
     rounded = solution.in_precision(torch.float32)
-    assert rounded.certificate is solution.certificate and rounded.weights is solution.weights
+    with pytest.warns(ViolationWarning):  # what is evaluated in float32 has a certificate of its own
+        assert not rounded.certificate.exact and solution.certificate.exact
+    assert rounded.weights is solution.weights
     assert (solution(ANCHORS)[:, 0] - TARGET).abs().max() <= 1e-10
     assert (rounded(ANCHORS)[:, 0] - TARGET).abs().max() <= 1e-4
 

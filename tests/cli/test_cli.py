@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer import Typer
 
 import cnf
-from cnf.cli import commands
-from cnf.cli.main import run
+from cnf.cli import gathering
+from cnf.cli.main import run, run_app
 
 COMMANDS = ("demo", "advection", "light-path", "read", "version")
 
@@ -50,6 +52,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["read"], 2, "latex"),
         (["nonsense"], 2, "nonsense"),
         (["demo", "--bogus"], 2, "--bogus"),
+        (["study", "advection", "--help"], 2, "python -m studies NAME"),
     ],
 )
 def test_bad_input_is_one_line_on_stderr(
@@ -103,22 +106,61 @@ def test_interrupt_is_130_without_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "say", interrupted)
+    monkeypatch.setattr(gathering, "say", interrupted)
     assert run(["version"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_sigterm_is_143_without_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(gathering, "say", lambda _: signal.raise_signal(signal.SIGTERM))
+    assert run(["version"]) == 143
+    assert capsys.readouterr().err == "terminated\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+SIGNALLED = """
+import signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            signal.raise_signal(int(sys.argv[2]))
+sys.meta_path.insert(0, Finder())
+from cnf_command import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.parametrize("module", ["cnf", "numpy"])
+def test_signals_while_python_imports_are_one_line(module: str, number: int, word: str) -> None:
+    """Ctrl-C while the package is still being loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, module, str(int(number))], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (128 + number, f"{word}\n", "")
+
+
+def test_interrupt_while_the_commands_are_gathered(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> Typer:
+        raise KeyboardInterrupt
+
+    assert run_app("cnf", interrupted, ["version"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     assert run(["version"]) == 1
-    assert "constrained-neural-fields[cli]" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "pip install typer rich" in shown and shown.count("\n") == 1
 
 
 def test_missing_matplotlib_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from cnf.reports.plots import draw
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(cnf.errors.MissingExtraError, match=r"constrained-neural-fields\[viz\]"):
+    with pytest.raises(cnf.errors.MissingExtraError, match="pip install matplotlib"):
         draw(tmp_path / "a.png", (1, 1), lambda figure: None)
 
 

@@ -19,8 +19,10 @@ from cnf.bases.kernel import PlainKernel
 from cnf.errors import BasisError, CnfError, MissingExtraError, NumericalWarning, SingularSystemError
 from cnf.solvers import LU, Auto, Cholesky, Krylov, SparseCholesky, SparseLU, pardiso
 from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.systems import expansions
 from cnf.systems import sparse as form
 from cnf.systems.assembly import assemble_matrices
+from cnf.systems.layout import lay_out
 from cnf.systems.sparse_assembly import assemble_sparse, plan_structure
 
 SPACE = cnf.Space("x y", "u")
@@ -125,7 +127,7 @@ def test_assembly_is_the_dense_one(name: str):
     """Every block of every kind of system, entry by entry, and its gradients; answer: the dense assembly."""
     basis, constraints = SYSTEMS[name]()
     field = cnf.ConstrainedField(basis, constraints)
-    given = (basis.snapshot(), basis, field.constraints, field.layout)
+    given = (basis.snapshot(), basis, field.constraints, lay_out(basis, field.constraints))
     dense = assemble_matrices(*given)
     found = assemble_sparse(*given, plan_structure(*given))
     parameters = list(basis.parameters())
@@ -159,7 +161,7 @@ def test_matrix_products():
     """A x, row norms and the SciPy form of a sparse matrix; answer: its dense form in NumPy."""
     basis, constraints = divergence()
     field = cnf.ConstrainedField(basis, constraints)
-    given = (basis.snapshot(), basis, field.constraints, field.layout)
+    given = (basis.snapshot(), basis, field.constraints, lay_out(basis, field.constraints))
     matrix = assemble_sparse(*given, plan_structure(*given))[0].detach()
     dense = matrix.to_dense().numpy()
     x = torch.randn(matrix.shape[1], 3, dtype=torch.float64)
@@ -281,7 +283,7 @@ def small_is_large(monkeypatch):
     """Auto considers the sparse form at any size, and fields are evaluated by neighbours."""
     monkeypatch.setattr(form, "LARGE", 0)
     monkeypatch.setattr(form, "SPARSE", 1.0)
-    monkeypatch.setattr(cnf.solution, "MANY", 0)
+    monkeypatch.setattr(expansions, "MANY", 0)
 
 
 def loss_of(field: cnf.ConstrainedField) -> Tensor:
@@ -382,8 +384,8 @@ def test_gradient_to_the_radius_by_finite_differences(name: str, small_is_large)
 def test_condition_number(name: str):
     """Condition of the equilibrated matrix, as NumPy's svd gives it, and its slope in the radius by differences."""
     field = (learnable_hermite if name == "SparseCholesky" else learnable_channels)(SOLVERS[name])
-    factored = field._factored()
-    factor, matrix = factored.factors[0], factored.matrices[0]
+    solution = field.solve()
+    factor, matrix = solution.factors[0], solution.blocks[0].matrix
 
     def exact(m) -> float:
         dense = m.to_dense().detach().numpy()
@@ -398,7 +400,7 @@ def test_condition_number(name: str):
     for move in (step, -2 * step):
         with torch.no_grad():
             length += move
-            sides.append(exact(field._factored().matrices[0]))
+            sides.append(exact(field.solve().blocks[0].matrix))
     assert float(slope.sum()) == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=0.02)
 
 
@@ -457,7 +459,7 @@ def both_ways(solution, evaluate: Callable[[object], Tensor], monkeypatch) -> tu
     found = []
     for many in (0, 10**9):
         with monkeypatch.context() as patch:
-            patch.setattr(cnf.solution, "MANY", many)
+            patch.setattr(expansions, "MANY", many)
             found.append(evaluate(solution))
     return found[0], found[1]
 

@@ -355,7 +355,9 @@ def test_nothing_to_train():
     with pytest.raises(TrainingError, match=r"nothing to train.*Polynomial has no learnable parameter"):
         fit(field, misfit)
     with pytest.raises(TrainingError, match="ConstrainedField"):
-        fit(nn.Linear(2, 1), misfit)
+        fit(wave, misfit)
+    with pytest.raises(TrainingError, match="nothing to train in this Tanh"):
+        fit(nn.Tanh(), misfit)
 
 
 def test_terms_are_named():

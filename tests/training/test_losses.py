@@ -204,7 +204,7 @@ def test_gradient_of_an_ill_conditioned_wide_system():
 def test_condition_against_a_full_svd(kind):
     """The estimate from the factor, and its gradient in the matrix, against torch's SVD of the equilibrated matrix."""
     solution = field_of(kind).solve()
-    (block,), (factor,) = solution.blocks, solution.certificate.factors
+    (block,), (factor,) = solution.blocks, solution.factors
     matrix = block.matrix.detach().clone().requires_grad_()
     values = torch.linalg.svdvals(factor.scale_rows[:, None] * matrix * factor.scale_columns)
     expected = values[0] / values[-1]
@@ -225,7 +225,7 @@ def test_condition_takes_the_worst_block():
         space.constraint(identity("v"), at=many, equals=1.0, name="v"),
     ]
     solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 30, 0.3), constraints).solve()
-    conditions = [f.condition() for f in solution.certificate.factors]
+    conditions = [f.condition() for f in solution.factors]
     assert len(conditions) == 2
     assert number(losses.Condition(log=False)(solution)) == pytest.approx(max(conditions), rel=1e-12)
 
@@ -326,7 +326,7 @@ def brute_force(matrix, targets, drop_function: bool):
 @pytest.mark.parametrize("kind", BASES)
 def test_leave_one_out_against_brute_force(kind):
     solution = field_of(kind).solve()
-    (block,), (factor,) = solution.blocks, solution.certificate.factors
+    (block,), (factor,) = solution.blocks, solution.factors
     paired = is_paired(solution, block)
     assert paired == (kind != "wide")
     found, known = leave_one_out_errors(block, factor, paired)

@@ -9,6 +9,7 @@ from cnf.bases.hybrid import Hybrid
 from cnf.bases.hypernet import Hypernet, HypernetKernel
 from cnf.bases.kernel import Kernel
 from cnf.bases.networks import ConstraintLayer, Independent
+from cnf.bases.part import find_final
 from cnf.bases.polynomial import Polynomial
 from cnf.bases.properties import Properties, properties_table
 from cnf.bases.recommend import Recommendation, recommend
@@ -36,10 +37,7 @@ __all__ = [
 ]
 
 CATALOGUE: dict[str, Properties] = {
-    kind.__name__: kind.properties
-    for kind in (
-        *(Independent, ConstraintLayer, Hypernet, Kernel, HypernetKernel, Hybrid),
-        *(SkewedRBF, Hermite, RandomFourier, Polynomial),
-    )
-    if kind.properties is not None
+    name: kind.properties
+    for name, kind in find_final(Basis).items()
+    if issubclass(kind, Basis) and kind.properties is not None
 }

@@ -62,10 +62,19 @@ def _conditions_per_point(constraint: Constraint) -> int:
 
 
 def coincident(points: Tensor) -> np.ndarray:
-    """Pairs (K, 2) of points that are the same up to rounding."""
+    """Pairs (K, 2) of points that are the same up to rounding: each with one other, however many there are."""
     array = points.detach().cpu().numpy()
     extent = float((array.max(axis=0) - array.min(axis=0)).max()) or 1.0
-    return cKDTree(array).query_pairs(COINCIDENT * extent, output_type="ndarray")
+    different, first, which = np.unique(array, axis=0, return_index=True, return_inverse=True)
+    every = np.arange(array.shape[0])
+    partner = first[which.reshape(-1)]
+    same = np.stack([partner, every], axis=1)[partner != every]
+    if different.shape[0] == 1:
+        return same
+    apart, nearest = cKDTree(different).query(different, k=2)
+    near = apart[:, 1] <= COINCIDENT * extent
+    close = np.sort(np.stack([first[near], first[nearest[near, 1]]], axis=1), axis=1)
+    return np.unique(np.concatenate([same, close]), axis=0)
 
 
 def _refuse_repeated(points: Tensor, owners: list[str]) -> None:

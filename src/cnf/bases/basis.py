@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from cnf.bases.part import Part
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError, SmoothnessError
@@ -38,7 +39,7 @@ def check_space(space: object) -> None:
         raise BasisError(f"a basis starts with its space, such as cnf.Space('x y', 'u'); got a {type(space).__name__}")
 
 
-class Basis(nn.Module):
+class Basis(Part):
     """Subclass, call `super().__init__(space, size)`, and write `forward(x)`."""
 
     properties: Properties | None = None  # what is known of this kind of basis; None: nothing

@@ -12,6 +12,8 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from cnf.errors import BasisError
 
+UNSTEADY = (_BatchNorm, _DropoutNd)
+
 
 def refuse_unsteady(module: nn.Module, what: str) -> None:
     """Raise if a layer in training mode is random (dropout) or mixes points (batch normalisation)."""

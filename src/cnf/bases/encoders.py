@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from itertools import pairwise, product
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from cnf.bases.layers import RULES, FourierMap, Sine, _sequential
+from cnf.bases.monomials import list_exponents
+from cnf.bases.part import Part
 from cnf.errors import BasisError, nearest
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -30,7 +32,16 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
-class MLP(nn.Module):
+class Encoder(Part):
+    """Base of all encoders; `arguments` are those they were made with, without the seed."""
+
+    arguments: dict
+
+    def config(self) -> dict:
+        return dict(self.arguments)
+
+
+class MLP(Encoder):
     """Fully connected network; `activation` is a name or a module such as nn.Softplus(beta=10)."""
 
     def __init__(
@@ -53,16 +64,8 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
 
-    def config(self) -> dict:
-        if isinstance(self.arguments["activation"], nn.Module):
-            softplus = self.arguments["activation"]
-            if type(softplus) is nn.Softplus:
-                return {**self.arguments, "activation": f"softplus:{float(softplus.beta)!r}"}
-            raise BasisError("an MLP with an activation given as a module cannot be saved; name it, such as 'tanh'")
-        return dict(self.arguments)
 
-
-class SIREN(nn.Module):
+class SIREN(Encoder):
     """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper.
 
     `first_omega` is that of the first layer if it differs: how finely the network sees its coordinates at the start.
@@ -95,11 +98,8 @@ class SIREN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
 
-    def config(self) -> dict:
-        return dict(self.arguments)
 
-
-class FourierFeatures(nn.Module):
+class FourierFeatures(Encoder):
     """Random Fourier features of the coordinates (x, sin Bx, cos Bx), then an MLP if `outputs` is given."""
 
     def __init__(
@@ -135,11 +135,8 @@ class FourierFeatures(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
 
-    def config(self) -> dict:
-        return dict(self.arguments)
 
-
-class LearnablePolynomial(nn.Module):
+class LearnablePolynomial(Encoder):
     """One polynomial per output, all monomials up to a total degree, coefficients learnable."""
 
     exponents: Tensor
@@ -147,10 +144,9 @@ class LearnablePolynomial(nn.Module):
     def __init__(self, inputs: int, outputs: int = 1, degree: int = 2, seed: int | None = None):
         super().__init__()
         self.arguments = {"inputs": inputs, "outputs": outputs, "degree": degree}
-        exponents = [e for e in product(range(degree + 1), repeat=inputs) if sum(e) <= degree]
-        self.register_buffer("exponents", torch.tensor(exponents))
+        self.register_buffer("exponents", torch.tensor(list_exponents(inputs, degree)))
         with _seeded(seed):
-            self.coefficients = nn.Parameter(torch.randn(len(exponents), outputs, dtype=torch.float64))
+            self.coefficients = nn.Parameter(torch.randn(len(self.exponents), outputs, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, outputs)."""
@@ -163,9 +159,6 @@ class LearnablePolynomial(nn.Module):
         for column in columns[1:]:
             monomials = monomials * column
         return monomials.T @ self.coefficients
-
-    def config(self) -> dict:
-        return dict(self.arguments)
 
 
 for _encoder in (MLP, SIREN, FourierFeatures):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.chain import chained, chained_gaussian, highest
+from cnf.bases.part import Part
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
@@ -23,6 +24,7 @@ from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
 TINY = {torch.float64: 1e-32, torch.float32: 1e-6}
+MOST_DIMENSIONS = 64  # that a Wendland kernel is positive definite in; its exact polynomials grow with them
 LEAST = 1e-32  # stands in for s = 0 where no negative power is taken: only the slope of the root must be finite
 
 
@@ -37,7 +39,7 @@ def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float6
     return value
 
 
-class KernelProfile(nn.Module):
+class KernelProfile(Part):
     """Base of all kernels."""
 
     distance: bool = True  # False: s is the dot product of the two features
@@ -79,9 +81,6 @@ class KernelProfile(nn.Module):
         if self.gaussian:
             return chained_gaussian(requests, self.profile(s, 0)[0], argument, first_order)
         return chained(requests, self.profile(s, highest(requests)), argument, first_order)
-
-    def config(self) -> dict:
-        raise NotImplementedError
 
 
 class ScaledKernel(KernelProfile):
@@ -284,6 +283,8 @@ class Wendland(ScaledKernel):
             raise BasisError(
                 f"the smoothness of a Wendland kernel is 0, 1, ... 5 (C^0, C^2, ... C^10); got {smoothness!r}"
             )
+        if dimension not in range(1, MOST_DIMENSIONS + 1):
+            raise BasisError(f"a Wendland kernel is made for 1 to {MOST_DIMENSIONS} coordinates; got {dimension!r}")
         self.k, self.dimension = int(smoothness), int(dimension)
         self.smoothness = 2 * self.k
         self._tables = {m: _wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)}

@@ -15,6 +15,7 @@ import torch
 from numpy.polynomial import polynomial as poly
 from torch import Tensor, nn
 
+from cnf.bases.part import Part
 from cnf.operators import jets
 from cnf.operators.forward import derivative, derivatives
 from cnf.operators.jets import Bundle, MultiIndex
@@ -22,7 +23,7 @@ from cnf.operators.jets import Bundle, MultiIndex
 Slopes = Callable[[Tensor, int], list[Tensor]]
 
 
-class Sine(nn.Module):
+class Sine(Part):
     """sin(omega x)."""
 
     def __init__(self, omega: float = 1.0):
@@ -32,8 +33,11 @@ class Sine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.sin(self.omega * x)
 
+    def config(self) -> dict:
+        return {"omega": self.omega}
 
-class FourierMap(nn.Module):
+
+class FourierMap(Part):
     """x -> (x, sin(B x), cos(B x)) with fixed random frequencies B (K, D)."""
 
     frequencies: Tensor
@@ -47,6 +51,9 @@ class FourierMap(nn.Module):
         phase = x @ self.frequencies.T
         parts = [torch.sin(phase), torch.cos(phase)]
         return torch.cat([x, *parts] if self.include_input else parts, dim=-1)
+
+    def config(self) -> dict:
+        return {"frequencies": self.frequencies, "include_input": self.include_input}
 
 
 def encode(module: nn.Module, x: Tensor, indices: Sequence[MultiIndex]) -> Bundle:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, perm
+from math import perm
 
 import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, check_space, values_request
+from cnf.bases.monomials import list_exponents
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Even
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import MultiIndex
-
-LARGEST = 100_000  # functions
 
 
 class Polynomial(Basis):
@@ -37,16 +36,9 @@ class Polynomial(Basis):
         center: float | Sequence[float] = 0.0,
         scale: float | Sequence[float] = 1.0,
     ):
-        if not isinstance(degree, int) or degree < 0:
-            raise BasisError(f"the degree is a whole number of at least 0; got {degree!r}")
         check_space(space)
         dimension = len(space.coordinates)
-        if comb(dimension + degree, dimension) > LARGEST:
-            raise BasisError(f"all monomials of {dimension} coordinates up to degree {degree} are more than {LARGEST}")
-        exponents: list[tuple[int, ...]] = [()]
-        for _ in range(dimension):
-            exponents = [(*e, n) for e in exponents for n in range(degree + 1 - sum(e))]
-        exponents.sort(key=lambda e: (sum(e), e))
+        exponents = sorted(list_exponents(dimension, degree), key=lambda e: (sum(e), e))
         super().__init__(space, len(exponents))
         self.degree, self.exponents = degree, exponents
         self.register_buffer("center", torch.as_tensor(center, dtype=torch.float64).expand(dimension).clone())

@@ -1,13 +1,19 @@
-"""Precision: a network evaluated in another precision than its parameters have, for losses and for fast queries.
+"""Precision: a network evaluated in another precision than its parameters have, and what precision it really works in.
 
-The gradient reaches the parameters themselves, in their own precision; conditions and weights are not touched.
+For losses and fast queries: the gradient reaches the parameters themselves, in their own precision; conditions and
+weights are not touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 class Recast(nn.Module):
@@ -30,3 +36,46 @@ class Recast(nn.Module):
                     kept = tensor.to(self.precision) if tensor.is_floating_point() else tensor
                     found[f"{name}.{key}" if name else key] = kept
         return found
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager:
+    """Conditions are solved for and measured in the precision of the field, whatever region the caller is in."""
+    if not torch.amp.is_autocast_available(device.type) or not torch.is_autocast_enabled(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+def coarsest_precision(function: Callable[[Tensor], Tensor], x: Tensor) -> torch.dtype:
+    """The precision of the coarsest number that anything given in a finer one is rounded to on the way from x.
+
+    Seen operation by operation, so it does not matter who converts: the module, a hook, an autocast region, a script.
+    """
+    watch = _Roundings(x.dtype)
+    with torch.no_grad(), watch:
+        result = function(x)
+    return max((watch.coarsest, result.dtype), key=lambda kind: torch.finfo(kind).eps)
+
+
+class _Roundings(TorchDispatchMode):
+    def __init__(self, precision: torch.dtype):
+        super().__init__()
+        self.coarsest = precision
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in NOT_ROUNDED:
+            return result
+        given = [t.dtype for t in tree_leaves(args) if isinstance(t, Tensor) and t.is_floating_point()]
+        found = [t.dtype for t in tree_leaves(result) if isinstance(t, Tensor) and t.is_floating_point()]
+        finest = min((torch.finfo(kind).eps for kind in given), default=float("inf"))
+        for kind in found:
+            if torch.finfo(kind).eps > max(finest, torch.finfo(self.coarsest).eps):
+                self.coarsest = kind
+        return result
+
+
+aten = torch.ops.aten
+NOT_ROUNDED = {  # they take the shape or the device of what they are given, not its numbers
+    *(aten.new_zeros, aten.new_ones, aten.new_full, aten.new_empty, aten.new_empty_strided),
+    *(aten.zeros_like, aten.ones_like, aten.full_like, aten.empty_like, aten.rand_like, aten.randn_like),
+}

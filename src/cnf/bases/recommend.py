@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,12 +19,13 @@ from cnf.bases.kernel import Kernel
 from cnf.bases.kernels import Gaussian, Wendland
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
-from cnf.errors import BasisError
+from cnf.errors import BasisError, CnfWarning
 
 MANY = 3000  # conditions beyond which a dense system takes minutes
 WIDE = 2  # functions per condition of a wide basis
 REACH = 8.0  # bandwidth over spacing for waves; wide systems bear such smooth functions
 NEAR = 2.0  # the same for one kernel per condition, whose system must stay invertible
+REACHES = (1.0, 0.5, 0.25, 0.125)  # tried one after the other
 SUPPORT = 8.0  # radius over spacing of compactly supported functions
 
 
@@ -61,6 +63,18 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
         if _serves(properties, count, repeated):
             return _built(kind, space, given, anchors, order, count, reach)
     raise AssertionError("Hermite serves everything")
+
+
+def recommend_for(constraints: Sequence[Constraint] | Constraint, meets: Callable[[Basis], bool]) -> Recommendation:
+    """The recommended basis with lengths halved until it meets every condition; the first if none does."""
+    tried = []
+    for reach in REACHES:
+        tried.append(recommend(constraints, reach))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            if meets(tried[-1].basis):
+                return tried[-1]
+    return tried[0]
 
 
 def _serves(properties: Properties, count: int, repeated: bool) -> bool:

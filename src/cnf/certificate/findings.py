@@ -1,4 +1,4 @@
-"""Findings: rank, condition and conflicts, worked out when first asked for; in terms of the constraints that made them."""
+"""Findings: rank, condition and conflicts, worked out when first asked for, in terms of the constraints."""
 
 from __future__ import annotations
 

@@ -37,6 +37,11 @@ class Measured(Protocol):
     @property
     def constraints(self) -> tuple[Constraint, ...]: ...
 
+    @property
+    def reason(self) -> str:
+        """What is known, apart from the systems, that explains a missed condition."""
+        ...
+
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         """L f, (P, R), by the way that queries take."""
         ...
@@ -73,7 +78,8 @@ def certify(
             off = _solver_residual(by_solver, i, shapes[i], asked)
             chosen = _chosen_points(off, sample)
             part = [probe if chosen is None else probe.at(chosen) for probe in probes]
-            found = measure_rows(solution, part, asked if chosen is None else asked[chosen])
+            alone = ALONE if sample is None else 0  # a spot check is for every step: it must cost next to nothing
+            found = measure_rows(solution, part, asked if chosen is None else asked[chosen], alone)
             measured += found.numel()
             off = found if chosen is None else off.index_copy(0, chosen, found)
             if constraint.name in integrals:
@@ -83,6 +89,7 @@ def certify(
     basis = solution.basis
     account = expansion.account
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
@@ -98,7 +105,7 @@ def certify(
         shared=account.shared,
         unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
-        hint=account.reason_for(violated, max((r.relative for r in residuals.values()), default=0.0) / tolerance),
+        hint=(account.reason_for(violated, times) or solution.reason) if violated else "",
         findings=Inquiry(account, expansion.blocks, tuple(constraints)),
     )
 
@@ -119,20 +126,20 @@ def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     return torch.unique(torch.cat([even, worst]))
 
 
-def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor) -> Tensor:
+def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE) -> Tensor:
     """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
-    more. So some are also evaluated on their own, and the rounding is the least that is ever reported.
+    more. So some, `alone`, are also evaluated on their own, and the rounding is the least that is ever reported.
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
     found, rounding = solution.measured(apart, shape)
     off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
-    for p in torch.linspace(0, shape[0] - 1, min(shape[0], ALONE)).round().long().tolist() if shape[0] > 1 else ():
+    for p in torch.linspace(0, shape[0] - 1, min(shape[0], alone)).round().long().tolist() if shape[0] > 1 else ():
         one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
-        alone = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
-        off[p] = off[p].maximum(alone.abs())
+        single = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
+        off[p] = off[p].maximum(single.abs())
     return off
 
 

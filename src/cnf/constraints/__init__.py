@@ -1,7 +1,6 @@
-"""Where and how much: constraints, the space they live in, and points on domains."""
+"""Where and how much: constraints, and the space they live in."""
 
 from cnf.constraints.constraint import Constraint
 from cnf.constraints.space import Space
-from cnf.domains import Box
 
-__all__ = ["Box", "Constraint", "Space"]
+__all__ = ["Constraint", "Space"]

@@ -100,6 +100,10 @@ class Constraint:
             )
         return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
 
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and copies: values without the graph they were worked out in; `renewed` makes it again."""
+        return {**self.__dict__, "values": self.values.detach().requires_grad_(self.values.requires_grad)}
+
     def __repr__(self) -> str:
         return f"Constraint({self.name!r}: {self.operator.to_latex()} at {self.points.shape[0]} points)"
 

@@ -38,6 +38,9 @@ class DataFunction(sp.Function):
         orders = tuple(order + (k == argindex - 1) for k, order in enumerate(self.orders))
         return data_function(self.data, orders)(*self.args)
 
+    def __reduce_ex__(self, protocol: object) -> tuple:
+        return _called, (data_function, (self.data, self.orders), self.args)  # its class is made on demand
+
 
 class RowFunction(sp.Function):
     """Base of the functions that stand for one value per point."""
@@ -49,6 +52,14 @@ class RowFunction(sp.Function):
             f"the coefficient {self.data!r} is known only at the points, so it cannot be differentiated; "
             "give it as an expression in the coordinates or as a callable"
         )
+
+    def __reduce_ex__(self, protocol: object) -> tuple:
+        return _called, (row_function, (self.data, len(self.args)), self.args)
+
+
+def _called(maker: Callable[..., type[sp.Function]], names: tuple, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+    """The function of these names at these arguments: how pickle makes it anew."""
+    return maker(*names)(*arguments, evaluate=False)
 
 
 @cache

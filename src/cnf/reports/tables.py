@@ -1,12 +1,13 @@
-"""Tables: results beside the paper's numbers, as plain text that any terminal and any log shows."""
+"""Tables: rows of words and numbers as plain text, Markdown and CSV, and how a text becomes a file."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from cnf.applications import Advection, LightPath
+from cnf.files import write_atomically
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -23,50 +24,27 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
     return "\n".join([line(header), rule, *(line(row) for row in rows)])
 
 
-def advection_table(results: Sequence[Advection]) -> str:
-    """One row per perturbation and method: the worst of the seeds beside what the paper reports."""
-    header = [
-        "perturbation",
-        "method",
-        "RMSE",
-        "nRMSE",
-        "paper RMSE",
-        "paper nRMSE",
-        "worst residual",
-        "exact",
-        "seconds",
-    ]
-    groups: dict[tuple[float, str], list[Advection]] = {}
-    for result in results:
-        groups.setdefault((result.perturbation, result.method), []).append(result)
-    rows = []
-    for (level, method), group in groups.items():
-        worst = max(group, key=lambda r: r.rmse)
-        paper = worst.paper if method != "random-fourier" else None
-        rows.append(
-            [
-                f"{level:g}",
-                method,
-                f"{worst.rmse:.1e}",
-                f"{worst.nrmse:.1e}",
-                *([f"{value:.4f}" for value in paper] if paper else ["-", "-"]),
-                f"{max(r.residual for r in group):.1e}",
-                "yes" if all(r.certificate.exact for r in group) else "no",
-                f"{max(r.seconds for r in group):.1f}",
-            ]
-        )
-    return text_table(header, rows, left=2)
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """The same as `text_table`, for Markdown."""
+    widths = [max(3, *(len(row[k]) for row in [header, *rows])) for k in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
+        return f"| {' | '.join(cells)} |"
+
+    rule = "|".join("-" * (w + 2) if k < left else "-" * (w + 1) + ":" for k, w in enumerate(widths))
+    return "\n".join([line(header), f"|{rule}|", *(line(row) for row in rows)])
 
 
-def light_path_table(result: LightPath) -> str:
-    """Travel times, and how far each is from the least."""
-    rows = [
-        [name, f"{value:.6f}", f"{100 * (value / result.exact_time - 1):.4f} %"]
-        for name, value in (
-            ("random start", result.start_time),
-            ("trained", result.final_time),
-            ("least of all quadratic paths", result.quadratic_time),
-            ("least of all paths (shooting)", result.exact_time),
-        )
-    ]
-    return text_table(["path", "travel time", "above the least"], rows)
+def csv_text(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """One line per row, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def write_text(path: object, text: str) -> Path:
+    """Write a text in UTF-8, whole or not at all."""
+    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))

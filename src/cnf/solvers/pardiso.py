@@ -50,9 +50,7 @@ class Pardiso:
     def __init__(self, pattern: Pattern, values: np.ndarray, definite: bool):
         library = _library()
         if library is None:
-            raise MissingExtraError(
-                'backend="pardiso" needs the MKL runtime: pip install "constrained-neural-fields[mkl]"'
-            )
+            raise MissingExtraError.of('backend="pardiso" needs the MKL runtime', "mkl", "mkl")
         self._call_raw = library.pardiso
         matrix = pattern.filled(values)
         if definite:  # the upper triangle only

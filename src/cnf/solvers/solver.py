@@ -68,7 +68,7 @@ class Factor(ABC):
         return differentiable_ratio(matrix, top, bottom, self.scale_rows.to(matrix), self.scale_columns.to(matrix))
 
 
-class Method(ABC):
+class Method:
     """What is given to a field as `solver=`: an algorithm with its settings; final classes are frozen dataclasses."""
 
     @property
@@ -77,7 +77,7 @@ class Method(ABC):
         return False
 
 
-class Solver(Method):
+class Solver(Method, ABC):
     """A method for one matrix."""
 
     sparse: bool | None = False  # True: takes sparse matrices only; False: dense ones; None: either

@@ -1,8 +1,8 @@
 """SparseLU and SparseCholesky: sparse square systems, factored once for forward, adjoint and new right-hand sides.
 
-The order of elimination belongs to the pattern and is kept with it (`cnf.solvers.sparse_matrix`); a step gathers the values,
-scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL PARDISO is
-used instead when its runtime is installed.
+The order of elimination belongs to the pattern and is kept with it (`cnf.solvers.sparse_matrix`); a step gathers the
+values, scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL
+PARDISO is used instead when its runtime is installed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""The base of a field: any network, evaluated in the precision of the field, with its own derivatives if it has them."""
+"""The base of a field: any network, in the precision of the field, with its own derivatives if it has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from cnf.bases.network_detail import network_detail
-from cnf.bases.precision import Recast
-from cnf.errors import ConstraintError
+from cnf.bases.precision import Recast, coarsest_precision
+from cnf.errors import CnfError, ConstraintError
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe
 from cnf.systems.assembly import applied
@@ -27,34 +29,51 @@ class BaseFunction:
 
     def __init__(self, base: nn.Module, channels: int, like: Tensor):
         """`like` (1, D): one point, in the precision of the field."""
-        self._base, self._channels, self._width = base, channels, like.shape[1]
+        self._base, self._channels, self._like = base, channels, like.detach()
         self._given = base
-        self._resolution = torch.finfo(like.dtype).eps
         if hasattr(base, "derivatives"):
             self.derivatives = base.derivatives
-        own = _precision(base)
-        if own is None or torch.finfo(own).eps <= torch.finfo(like.dtype).eps:
-            return
-        with torch.no_grad():
-            try:
+        elif _is_coarser(_precision(base), like.dtype):
+            with torch.no_grad(), suppress(RuntimeError, TypeError, CnfError):  # it converts by itself, or is a script
                 recast = Recast(base, like.dtype)
-                if hasattr(base, "derivatives") or recast(like).dtype != like.dtype:
-                    raise RuntimeError("it converts what it is given")
+                recast(like)
                 self._base = recast
-            except RuntimeError:
-                self._resolution = ROUNDINGS * torch.finfo(own).eps
 
     def detail(self) -> Detail:
         """How fast the base varies."""
-        return network_detail(self._given, self._width)
+        return network_detail(self._given, self._like.shape[1])
 
     def __call__(self, x: Tensor) -> Tensor:
         return evaluate_base(self._base, x, self._channels)
 
+    @cached_property
+    def precision(self) -> torch.dtype:
+        """The coarsest precision that the base computes in, if that is coarser than the field's."""
+        if hasattr(self._base, "derivatives"):
+            own = _precision(self._base)
+            return own if own is not None and _is_coarser(own, self._like.dtype) else self._like.dtype
+        return coarsest_precision(self, self._like)
+
+    @property
+    def reason(self) -> str:
+        """Why conditions on this base may be missed."""
+        if self.precision == self._like.dtype:
+            return ""
+        return (
+            f"the base computes in {self.precision}, which leaves its values open by as much as that rounds. Let it "
+            f"compute in the precision of its input ({self._like.dtype}), or give the field a tolerance that fits "
+            f"{self.precision}"
+        )
+
     def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """L[base], and how far it may be off by rounding, both (P, R)."""
         found = applied(self, probes, shape)
-        return found, self._resolution * found.abs().to(torch.float64)
+        roundings = 1 if self.precision == self._like.dtype else ROUNDINGS
+        return found, roundings * torch.finfo(self.precision).eps * found.abs().to(torch.float64)
+
+
+def _is_coarser(one: torch.dtype | None, other: torch.dtype) -> bool:
+    return one is not None and torch.finfo(one).eps > torch.finfo(other).eps
 
 
 def _precision(base: nn.Module) -> torch.dtype | None:

@@ -12,7 +12,7 @@ from cnf.bases.basis import Basis, Evaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, OverdeterminedError
 from cnf.solvers.adjoint import solve
-from cnf.solvers.solver import Factor, Solver
+from cnf.solvers.solver import Factor, Method, Solver
 from cnf.solvers.sparse_matrix import SparseMatrix
 from cnf.systems.assembly import Block, assemble_matrices, joint_columns
 from cnf.systems.expansions import BasisExpansion, FactorAccount, expand_over
@@ -106,16 +106,13 @@ def restore_weights(basis: Basis, state: Mapping[str, Tensor]) -> BasisExpansion
 
 
 def refuse_overdetermined(
-    solver: Solver, basis: Basis, constraints: Sequence[Constraint], layout: Sequence[BlockLayout]
+    method: Method, basis: Basis, constraints: Sequence[Constraint], layout: Sequence[BlockLayout]
 ) -> None:
     """More conditions than functions are refused before anything is assembled, unless a fit was asked for."""
     for block in layout:
         rows = sum(constraints[i].points.shape[0] for i, _ in block.first.rows)
-        if basis.joint:
-            columns = len(joint_columns(basis, block.first))
-        else:
-            columns = basis.size * len(block.first.channels)
-        if rows > columns and not solver.least_squares:
+        columns = len(joint_columns(basis, block.first)) if basis.joint else basis.size * len(block.first.channels)
+        if rows > columns and not method.least_squares:
             raise OverdeterminedError(
                 f"{rows} conditions but only {columns} basis functions: they cannot all hold. Give the basis at "
                 f"least {rows} functions, drop conditions, or ask for a least-squares fit with "

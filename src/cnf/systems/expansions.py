@@ -68,7 +68,7 @@ class BasisExpansion(Expansion):
         return {"weights": self.weights.detach()}
 
     def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
-        found = {}
+        found: dict[tuple[int, int], Tensor] = {}
         with torch.no_grad():
             for block, part in zip(self.blocks, self.parts, strict=True):
                 off = (block.matrix @ part - block.targets).abs()
@@ -80,6 +80,9 @@ class BasisExpansion(Expansion):
     def with_last_bits_off(self) -> Expansion:
         return replace(self, weights=last_bits_off(self.weights))
 
+    def settled(self) -> Expansion:
+        return replace(self, account=self.account.settled(), blocks=(), factors=(), parts=())
+
     def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
         change = getattr(self.evaluator, "in_precision", None)
         return super().in_precision(precision, name) if change is None else replace(self, evaluator=change(precision))
@@ -90,8 +93,6 @@ class GlobalExpansion(BasisExpansion):
     """Every function looked at from every point."""
 
     def values(self, points: Tensor) -> Tensor:
-        if not points.shape[0]:
-            return self.weights.new_zeros(0, self.channels)
         if self.shared:
             parts = [self._shared_values(piece) for piece in self._pieces(points, 1)]
         else:
@@ -134,8 +135,9 @@ class GlobalExpansion(BasisExpansion):
         matrices = self.evaluator.rows(points, requests)  # (P, K, N)
         channels = [(matrices[:, k], self._weights(r.channel)) for k, r in enumerate(requests)]
         sums = torch.stack([matrix @ weights for matrix, weights in channels], dim=1)
-        terms = ((matrix * weights).to(torch.float64) for matrix, weights in channels)
-        return torch.stack([sums.to(torch.float64), torch.stack([t.square().sum(1) for t in terms], dim=1)], dim=1)
+        exact = ((matrix.to(torch.float64), weights.to(torch.float64)) for matrix, weights in channels)
+        squares = torch.stack([matrix.square() @ weights.square() for matrix, weights in exact], dim=1)
+        return torch.stack([sums.to(torch.float64), squares], dim=1)
 
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -40,6 +40,10 @@ class Account(ABC):
     @abstractmethod
     def condition(self) -> float:
         """Condition number of the worst system, equilibrated; NaN if it is not known."""
+
+    def settled(self) -> Account:
+        """The same as plain data, without the systems."""
+        return KnownAccount(self.name, self.notes, self.shared, self.rank(), self.condition())
 
     def reason_for(self, violated: Sequence[Constraint], times: float) -> str:
         """Why these constraints miss the tolerance, `times` over, as far as the formulation knows."""
@@ -82,6 +86,10 @@ class Expansion(ABC):
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
         """The weights as they are saved."""
+
+    def settled(self) -> Expansion:
+        """The same without the systems it came from."""
+        return replace(self, account=self.account.settled())  # type: ignore[type-var]
 
     def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
         """|A w - b| of every (constraint, row), each (P,): what the solver says; empty if no system is kept."""
@@ -155,6 +163,19 @@ class KnownAccount(Account):
 
     def condition(self) -> float:
         return self.known_condition
+
+
+@dataclass(frozen=True, eq=False)
+class SavedWeights:
+    """The state of an expansion as it was saved, and what is known of the systems it came from."""
+
+    state: Mapping[str, Tensor]
+    account: KnownAccount
+
+    def expansion(self, formulation: Formulation, basis: Basis, constraints: Sequence[Constraint]) -> Expansion:
+        """The expansion, without solving anything."""
+        found = formulation.restored(basis, constraints, self.state)
+        return replace(found, account=self.account)  # type: ignore[type-var]
 
 
 def state_entry(state: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:

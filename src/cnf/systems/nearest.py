@@ -56,7 +56,7 @@ class NearestExpansion(QueriedExpansion):
 
     def queried(self, probe: Probe) -> Tensor:
         asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
-        found = {}
+        found: dict[tuple[int, MultiIndex], Tensor] = {}
         for channel in sorted({c for c, _ in asked}):
             indices = [a for c, a in asked if c == channel]
             values = probe.points.new_zeros(probe.points.shape[0], len(indices))

@@ -145,7 +145,9 @@ def _functions_at(
 def solve_systems(
     evaluator: LocalEvaluator, block: PatchBlock, targets: Tensor, chosen: Sequence[np.ndarray], definite: bool
 ) -> tuple[list[Tensor], float, int]:
-    """Targets (m, k) of the block; solve one system per row of the tables `chosen`: for every station (B, M) numbers of points, -1 for none.
+    """Targets (m, k) of the block; one system per row of the tables `chosen`.
+
+    Those have for every station (B, M) numbers of points, -1 for none.
 
     Returns the weights (B, R, M, k) of every station, the worst ratio of pivots and the largest system.
     """

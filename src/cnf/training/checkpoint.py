@@ -1,14 +1,14 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped.
 
 A file holds tensors, numbers and strings only and is read without unpickling anything else. It describes the state at
-the start of a step: parameters and buffers, the optimiser, torch's random state, the history up to there and the best
-parameters so far.
+the start of a step: parameters and buffers, the optimiser, the schedule of its learning rate, torch's random state, the
+history up to there and the best parameters so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -42,18 +42,20 @@ class Checkpoint:
     optimizer: dict
     random_state: Tensor
     history: History
+    schedule_name: str = ""
+    schedule: dict = field(default_factory=dict)
 
 
-def take_snapshot(field: nn.Module, parameters: Sequence[Tensor]) -> Snapshot:
-    buffers = {name: b.detach().clone() for name, b in field.named_buffers()}
+def take_snapshot(model: nn.Module, parameters: Sequence[Tensor]) -> Snapshot:
+    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
     return Snapshot([p.detach().clone() for p in parameters], buffers)
 
 
-def restore_snapshot(snapshot: Snapshot, field: nn.Module, parameters: Sequence[Tensor]) -> None:
+def restore_snapshot(snapshot: Snapshot, model: nn.Module, parameters: Sequence[Tensor]) -> None:
     with torch.no_grad():
         for parameter, value in zip(parameters, snapshot.parameters, strict=True):
             parameter.copy_(value)
-        for name, buffer in field.named_buffers():
+        for name, buffer in model.named_buffers():
             buffer.copy_(snapshot.buffers[name])
 
 
@@ -66,6 +68,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, optimizer_name: str, nam
         "best": {"parameters": checkpoint.best.parameters, "buffers": checkpoint.best.buffers},
         "optimizer_name": optimizer_name,
         "optimizer": plain(checkpoint.optimizer),
+        "schedule_name": checkpoint.schedule_name,
+        "schedule": plain(checkpoint.schedule, "schedule"),
         "random_state": checkpoint.random_state,
         "history": checkpoint.history.state_dict(checkpoint.step),
     }
@@ -73,17 +77,17 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, optimizer_name: str, nam
 
 
 def load_checkpoint(
-    path: Path, field: nn.Module, parameters: Sequence[Tensor], names: Sequence[str], optimizer_name: str
+    path: Path, model: nn.Module, parameters: Sequence[Tensor], names: Sequence[str], optimizer_name: str
 ) -> Checkpoint:
     """Read and check a file for this field; nothing is changed yet."""
-    contents = _contents(path, sum(t.numel() * t.element_size() for t in (*parameters, *field.buffers())))
+    contents = _contents(path, sum(t.numel() * t.element_size() for t in (*parameters, *model.buffers())))
     if contents["optimizer_name"] != optimizer_name:
         raise FileError(
             f"checkpoint {path} was written by the optimizer {contents['optimizer_name']}, not {optimizer_name}; "
             "resume with that one"
         )
     shapes = {name: tuple(p.shape) for name, p in zip(names, parameters, strict=True)}
-    buffers = {name: tuple(b.shape) for name, b in field.named_buffers()}
+    buffers = {name: tuple(b.shape) for name, b in model.named_buffers()}
     now, best = (_snapshot(path, contents["names"], contents[part], shapes, buffers) for part in ("now", "best"))
     try:
         history = History.from_state_dict(contents["history"])
@@ -95,7 +99,10 @@ def load_checkpoint(
         raise FileError(_damaged(path))
     if not isinstance(random_state, Tensor) or random_state.dtype != torch.uint8:
         raise FileError(_damaged(path))
-    return Checkpoint(step, now, best, contents["optimizer"], random_state, history)
+    schedule_name, schedule = contents.get("schedule_name", ""), contents.get("schedule", {})
+    if not isinstance(schedule_name, str) or not isinstance(schedule, dict):
+        raise FileError(_damaged(path))
+    return Checkpoint(step, now, best, contents["optimizer"], random_state, history, schedule_name, schedule)
 
 
 def _contents(path: Path, expected: int) -> dict:
@@ -139,17 +146,17 @@ def _damaged(path: Path) -> str:
     return f"checkpoint {path} is damaged or not a training checkpoint; delete it to start afresh, or restore a copy"
 
 
-def plain(value: object) -> object:
+def plain(value: object, what: str = "optimizer") -> object:
     """The same, if it consists of tensors, numbers, strings and containers of these."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
         return value.detach()
     if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
+        return {k: plain(v, what) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(plain(v) for v in value)
+        return type(value)(plain(v, what) for v in value)
     raise TrainingError(
-        f"the optimizer keeps a {type(value).__name__} in its state, which a checkpoint cannot hold; "
+        f"the {what} keeps a {type(value).__name__} in its state, which a checkpoint cannot hold; "
         "train without checkpoint="
     )

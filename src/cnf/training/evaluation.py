@@ -1,35 +1,61 @@
-"""One evaluation: solve the field, add up the terms of the loss, take the gradient."""
+"""One evaluation: solve the field (a plain network is as it is), add up the terms of the loss, take the gradient."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.errors import CnfWarning, TrainingError
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
 from cnf.training.losses import Loss
+from cnf.training.points import Model, like_of
+from cnf.training.precision import seen_in
 
-LossFunction = Callable[[Solution], Tensor]
+LossFunction = Callable[[Any], Tensor]  # of a solution or, where there are no conditions, of the network
 Losses = LossFunction | Loss | Sequence[LossFunction | Loss] | Mapping[str, LossFunction | Loss]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The loss at one step, in total and by term, and the solution it was taken of."""
+    """The loss at one step, in total and by term, and the solution, or the plain network, it was taken of."""
 
     value: Tensor
     terms: dict[str, float]
-    solution: Solution
+    model: Model
 
     @property
     def loss(self) -> float:
         return float(self.value)
+
+    @property
+    def residual(self) -> float:
+        """The worst relative residual that was measured while solving; NaN without conditions."""
+        check = self.model.spot_check if isinstance(self.model, Solution) else None
+        return math.nan if check is None else check.worst
+
+    @property
+    def holds(self) -> bool:
+        """True if no condition that was measured while solving, a sample of all, misses the tolerance."""
+        check = self.model.spot_check if isinstance(self.model, Solution) else None
+        return check is not None and not check.violated and not check.unmeasured
+
+    @property
+    def exact(self) -> bool:
+        """True if every condition holds: all of them are measured now."""
+        return isinstance(self.model, Solution) and self.model.certificate.exact
+
+    def condition(self) -> float:
+        """The condition number of the system that was solved; NaN if there is none."""
+        check = self.model.spot_check if isinstance(self.model, Solution) else None
+        return math.nan if check is None else check.condition
 
 
 def name_terms(loss: object) -> dict[str, LossFunction]:
@@ -58,21 +84,25 @@ def name_terms(loss: object) -> dict[str, LossFunction]:
 
 
 def evaluate(
-    field: ConstrainedField,
+    trained: nn.Module,
     terms: Mapping[str, LossFunction],
     generator: torch.Generator,
     parameters: Sequence[Tensor] | None = None,
     clip: float | None = None,
+    precision: torch.dtype | None = None,
 ) -> Evaluation:
-    """Solve once, add up the terms; with `parameters`, put the gradient, no longer than `clip`, into their `.grad`."""
-    solution = field.solve()
-    values = {name: _value(name, term, solution, generator) for name, term in terms.items()}
-    total = (
-        torch.stack([v.to(solution.weights) for v in values.values()]).sum()
-        if len(values) > 1
-        else next(iter(values.values()))
-    )
-    found = Evaluation(total.detach(), {name: float(v.detach()) for name, v in values.items()}, solution)
+    """Solve once, add up the terms; with `parameters`, put the gradient, no longer than `clip`, into their `.grad`.
+
+    `precision`: that in which the terms see the networks of the basis.
+    """
+    model: Model = trained.solve() if isinstance(trained, ConstrainedField) else trained
+    seen = seen_in(precision, model) if isinstance(model, Solution) else model
+    values = {name: _value(name, term, seen, generator) for name, term in terms.items()}
+    total = next(iter(values.values()))
+    if len(values) > 1:
+        like = like_of(model)
+        total = torch.stack([v.to(total if like is None else like) for v in values.values()]).sum()
+    found = Evaluation(total.detach(), {name: float(v.detach()) for name, v in values.items()}, model)
     if not bool(torch.isfinite(found.value)):
         worst = next((name for name, v in found.terms.items() if not abs(v) < float("inf")), "total")
         raise TrainingError(
@@ -84,8 +114,8 @@ def evaluate(
     return found
 
 
-def _value(name: str, term: LossFunction, solution: Solution, generator: torch.Generator) -> Tensor:
-    value = term(solution, generator) if isinstance(term, Loss) else term(solution)
+def _value(name: str, term: LossFunction, model: Model, generator: torch.Generator) -> Tensor:
+    value = term(model, generator) if isinstance(term, Loss) else term(model)
     if not isinstance(value, Tensor) or value.numel() != 1:
         given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
         raise TrainingError(
@@ -104,18 +134,27 @@ def _differentiate(total: Tensor, parameters: Sequence[Tensor], clip: float | No
     gradients = torch.autograd.grad(total, parameters, allow_unused=True)
     if all(g is None for g in gradients):
         raise TrainingError(f"{nothing}; train other parameters, or change the loss")
-    known = [g for g in gradients if g is not None]
-    if not all(bool(torch.isfinite(g).all()) for g in known):
+    length = _length([g for g in gradients if g is not None])
+    if not math.isfinite(length):
         raise TrainingError(
             "the gradient is NaN or infinite although the loss is finite; look for sqrt or norm at zero in the loss or "
             "the network (use squares, or clamp_min)"
         )
-    if clip is not None:
-        length = torch.sqrt(torch.stack([g.detach().to(torch.float64).square().sum() for g in known]).sum())
-        factor = min(1.0, clip / max(float(length), 1e-300))
+    if clip is not None and length > clip:
+        factor = clip / length
         gradients = tuple(None if g is None else g * factor for g in gradients)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
+
+
+def _length(gradients: Sequence[Tensor]) -> float:
+    """The Euclidean length of all gradients together; finite if they are."""
+    length = float(torch.nn.utils.get_total_norm(gradients))
+    if math.isfinite(length):
+        return length
+    largest = max((float(g.abs().max()) for g in gradients if g.numel()), default=0.0)  # NaN stays NaN below
+    parts = [torch.linalg.vector_norm(g.to(torch.float64) / largest) for g in gradients]
+    return largest * math.hypot(*map(float, parts))
 
 
 class WarnOnce:

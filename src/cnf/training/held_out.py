@@ -144,7 +144,7 @@ class LeaveOneOut(Loss):
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
         scales = natural_scales(solution.constraints)
         errors = []
-        for block, factor in zip(solution.blocks, solution.certificate.factors, strict=True):
+        for block, factor in zip(solution.blocks, solution.factors, strict=True):
             found, known = leave_one_out_errors(block, factor, is_paired(solution, block))
             columns = []
             for copy in block.layout.copies:

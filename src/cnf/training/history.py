@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import fmean as mean
+from typing import Any
 
-from cnf.errors import FileError
+from cnf.errors import FileError, TrainingError
 from cnf.files import write_atomically
 
 LISTS = ("step", "loss", "residual", "condition", "seconds")
@@ -17,11 +19,14 @@ LISTS = ("step", "loss", "residual", "condition", "seconds")
 class History:
     """Entry k of every list describes the field after k updates, before the next.
 
-    `residual` is the worst relative residual of all constraints at that step; `condition` is NaN at steps where it was
-    not worked out; `seconds` counts from the start of the run, earlier parts of a resumed run included. `best_step` is
-    the number of updates after which the loss was lowest, steps that miss the field's tolerance counting only until
-    the first that meets it (`best_exact`). A run that makes all its steps looks at the last update once more:
-    `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that was the best.
+    `residual` is the worst relative residual found at that step: a sample of the points of every constraint is measured
+    on the field, and the solver's word is taken for the others; NaN for a network without conditions. `condition` is
+    NaN at steps where it was not worked out; `seconds` counts from the start of the run, earlier parts of a resumed run
+    included. `best_step` is the number of updates after which the loss was lowest, steps that miss the field's
+    tolerance counting only until the first that meets it (`best_exact`). A run that makes all its steps looks at the
+    last update once more: `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that
+    was the best. When the run is over, every condition is measured on the field that it leaves: `kept_residual`, and
+    `best_exact` if that is the best.
     """
 
     step: list[int] = field(default_factory=list)
@@ -35,6 +40,7 @@ class History:
     best_exact: bool = False
     final_loss: float = math.nan
     final_residual: float = math.nan
+    kept_residual: float = math.nan
     stopped: str = ""  # "steps", "patience", "target", "callback", "converged" or "interrupted"
 
     def record(
@@ -57,16 +63,33 @@ class History:
         self.best_step, self.best_loss, self.best_exact = step, loss, exact
         return True
 
+    def every(self, steps: int) -> History:
+        """A coarser history: every so many steps and the last; losses are means, residuals and conditions the worst,
+        since the entry before. What it says of best, final and kept stays as it is."""
+        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+            raise TrainingError(f"a history is thinned to every n-th step, n a whole number above 0; got {steps!r}")
+        ends = sorted({*range(0, len(self), steps), len(self) - 1} - {-1})
+        pieces = [slice(a + 1, b + 1) for a, b in zip([-1, *ends], ends, strict=False)]
+        return replace(
+            self,
+            step=[self.step[k] for k in ends],
+            seconds=[self.seconds[k] for k in ends],
+            loss=[mean(self.loss[p]) for p in pieces],
+            terms={name: [mean(values[p]) for p in pieces] for name, values in self.terms.items()},
+            residual=[_worst(self.residual[p]) for p in pieces],
+            condition=[_worst([c for c in self.condition[p] if not math.isnan(c)] or [math.nan]) for p in pieces],
+        )
+
     @property
     def best_residual(self) -> float:
-        """The worst relative residual of the best parameters."""
+        """The worst relative residual found at the best step."""
         if not self.residual:
             return math.nan
         return self.residual[self.best_step] if self.best_step < len(self.residual) else self.final_residual
 
     @property
     def last_residual(self) -> float:
-        """The worst relative residual of the last parameters."""
+        """The worst relative residual found at the last step."""
         if not self.residual or not math.isnan(self.final_residual):
             return self.final_residual
         return self.residual[-1]
@@ -76,7 +99,15 @@ class History:
         cut = slice(steps)
         state: dict = {name: list(getattr(self, name)[cut]) for name in LISTS}
         state["terms"] = {name: list(values[cut]) for name, values in self.terms.items()}
-        for name in ("best_step", "best_loss", "best_exact", "final_loss", "final_residual", "stopped"):
+        for name in (
+            "best_step",
+            "best_loss",
+            "best_exact",
+            "final_loss",
+            "final_residual",
+            "kept_residual",
+            "stopped",
+        ):
             state[name] = getattr(self, name)
         return state
 
@@ -85,15 +116,17 @@ class History:
         """The history that `state_dict` was made of; FileError if it was not."""
         try:
             assert isinstance(state, dict)
+            lists: dict[str, Any] = {name: [float(v) for v in state[name]] for name in LISTS[1:]}
             history = cls(
                 step=[int(v) for v in state["step"]],
                 terms={str(name): [float(v) for v in values] for name, values in state["terms"].items()},
-                **{name: [float(v) for v in state[name]] for name in LISTS[1:]},
+                **lists,
                 best_step=int(state["best_step"]),
                 best_loss=float(state["best_loss"]),
                 best_exact=bool(state["best_exact"]),
                 final_loss=float(state["final_loss"]),
                 final_residual=float(state["final_residual"]),
+                kept_residual=float(state.get("kept_residual", math.nan)),
                 stopped=str(state["stopped"]),
             )
         except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
@@ -119,7 +152,14 @@ class History:
     def __repr__(self) -> str:
         if not self.step:
             return "History(no steps)"
+        known = not all(map(math.isnan, self.residual))
+        residual = f"residual <= {_worst(self.residual):.1e}, " if known else ""
         return (
             f"History({len(self)} steps, loss {self.loss[0]:.4g} -> {self.best_loss:.4g} at step {self.best_step}, "
-            f"residual <= {max(self.residual):.1e}, {self.seconds[-1]:.1f} s, stopped: {self.stopped or 'not yet'})"
+            f"{residual}{self.seconds[-1]:.1f} s, stopped: {self.stopped or 'not yet'})"
         )
+
+
+def _worst(values: list[float]) -> float:
+    """The largest; NaN if any is."""
+    return math.nan if any(map(math.isnan, values)) else max(values)

@@ -12,23 +12,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import combinations_with_replacement
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cnf.constraints.space import Asked
-from cnf.errors import CnfError, ConstraintError, TrainingError, nearest
+from cnf.errors import CnfError, TrainingError, nearest
 from cnf.operators.frame import Frame
 from cnf.operators.operator import Operator, Term
 from cnf.solution import Solution
-from cnf.training.points import Places
+from cnf.training.points import Model, Places
+from cnf.training.precision import check_precision, seen_in
 
 
 class Loss(ABC):
-    """A term of the loss: subclass and write `measure`; calling it multiplies by `weight`."""
+    """A term of the loss: subclass and write `measure`; calling it multiplies by `weight`.
+
+    `serves_networks`: it can be taken of a plain network too, `measure` then being given the network.
+    """
 
     label = "loss"
+    serves_networks = False
 
     def __init__(self, weight: float = 1.0, name: str | None = None):
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
@@ -38,9 +44,9 @@ class Loss(ABC):
         self.weight = float(weight)
         self.name = name if name is not None else self.label
 
-    def __call__(self, solution: Solution, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, solution: Model, generator: torch.Generator | None = None) -> Tensor:
         """weight x measure, a scalar that carries the gradient; random choices come from the generator."""
-        if not isinstance(solution, Solution):
+        if not isinstance(solution, Solution) and not (self.serves_networks and isinstance(solution, nn.Module)):
             raise TrainingError(
                 f"{self.name}: a loss takes a solution, as in loss(field.solve()); got a {type(solution).__name__}"
             )
@@ -50,11 +56,13 @@ class Loss(ABC):
         return value
 
     @abstractmethod
-    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
+    def measure(self, solution: Any, generator: torch.Generator | None) -> Tensor:
         """The unweighted term, a scalar."""
 
-    def cause(self, solution: Solution) -> str:
+    def cause(self, solution: Model) -> str:
         """What to look at when the term is not finite."""
+        if not isinstance(solution, Solution):
+            return "a smaller lr, or clip=1.0, often helps"
         return "look at the parameters of the basis (a bandwidth that ran to zero?) and at solution.certificate"
 
     def __repr__(self) -> str:
@@ -75,11 +83,15 @@ class Condition(Loss):
         self.log = bool(log)
 
     def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
-        pairs = zip(solution.blocks, solution.certificate.factors, strict=True)
+        if not solution.factors:
+            raise TrainingError(
+                f"{self.name}: patches keep no system whose condition could be trained; use solver=Auto()"
+            )
+        pairs = zip(solution.blocks, solution.factors, strict=True)
         worst = torch.stack([factor.condition_of(block.matrix) for block, factor in pairs]).max()
         return worst.log() if self.log else worst
 
-    def cause(self, solution: Solution) -> str:
+    def cause(self, solution: Model) -> str:
         return "the system is singular; use a smaller bandwidth or a basis with more functions"
 
 
@@ -121,9 +133,7 @@ class PointLoss(Loss):
     ):
         super().__init__(weight, name)
         self.places = Places(points, count, seed, self.name)
-        if precision not in (None, torch.float32, torch.float64):
-            raise TrainingError(f"{self.name}: precision is torch.float32 or torch.float64; got {precision!r}")
-        self.precision = precision
+        self.precision = check_precision(precision, f"{self.name}: ")
 
     def derive(self, solution: Solution, order: int, x: Tensor, coordinates: tuple[str, ...]) -> tuple[Tensor, Tensor]:
         """Every derivative of that order of every channel, (P, K), and how often each counts (multinomials), (K,)."""
@@ -134,17 +144,8 @@ class PointLoss(Loss):
                 f"up to order {limit}; use a smoother kernel or activation"
             )
         operator, counts = all_derivatives(solution.space.frame, order, coordinates)
-        found = self.in_precision(solution).apply(operator, x)
+        found = seen_in(self.precision, solution, f"{self.name}: ").apply(operator, x)
         return found, torch.tensor(counts, dtype=x.dtype, device=x.device)
-
-    def in_precision(self, solution: Solution) -> Solution:
-        """The same solution, its basis functions evaluated in the precision of this term."""
-        if self.precision is None:
-            return solution
-        try:
-            return solution.in_precision(self.precision)
-        except ConstraintError as error:
-            raise TrainingError(f"{self.name}: {error}; leave precision out") from None
 
 
 class TotalVariation(PointLoss):
@@ -235,8 +236,9 @@ class Eikonal(PointLoss):
 class Regression(PointLoss):
     """The misfit to values known at points: kind 'l2' (mean square), 'l1' or 'huber' (quadratic up to `delta`).
 
-    `values`: a number, (P,) or (P, C), or a callable of the points. `batch` takes that many points at random at each
-    call. With `operator` (LaTeX or built in Python) the operator applied to the field is compared instead of its value.
+    `values`: a number, (P,) or (P, C), or a callable of the points. `batch` takes that many points at each call: fixed
+    points in a random order, all of them, then again in another. With `operator` (LaTeX or built in Python) the
+    operator applied to the field is compared instead of its value; without one, plain networks can be asked as well.
     """
 
     label = "regression"
@@ -263,6 +265,7 @@ class Regression(PointLoss):
         if not delta > 0:
             raise TrainingError(f"{self.name}: delta is a positive number; got {delta!r}")
         self.kind, self.batch, self.operator, self.delta = kind, batch, operator, float(delta)
+        self.serves_networks = operator is None
         self.values = self._checked(values)
 
     def _checked(self, values: object) -> Tensor | Callable[[Tensor], Tensor]:
@@ -287,9 +290,13 @@ class Regression(PointLoss):
                 )
         return table
 
-    def measure(self, solution: Solution, generator: torch.Generator | None) -> Tensor:
-        x, chosen = self.places.draw_indexed(solution, generator, self.batch)
-        found = solution(x) if self.operator is None else solution.apply(self.operator, x)  # (P, C)
+    def measure(self, solution: Model, generator: torch.Generator | None) -> Tensor:
+        x, chosen = self.places.draw_batch(solution, generator)
+        if self.operator is None:
+            found = solution(x)  # (P, C)
+        else:
+            assert isinstance(solution, Solution)
+            found = solution.apply(self.operator, x)
         wanted = self._wanted(x, chosen, found)
         if self.kind == "huber":
             return F.huber_loss(found, wanted, delta=self.delta)

@@ -6,12 +6,14 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from scipy.spatial import cKDTree
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.constraints import Constraint
 from cnf.errors import TrainingError
 from cnf.solution import Solution
+from cnf.training.batches import Batches
 
+Model = Solution | nn.Module  # what a loss is taken of: a solved field, or a network without conditions
 FLAT = 1e-8  # points whose smallest spread is below this fraction of the largest lie on a lower-dimensional flat
 
 
@@ -39,33 +41,41 @@ class Places:
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
             raise TrainingError(f"{what}: the number of points is a whole number of at least 1; got {count!r}")
         self._own = torch.Generator().manual_seed(seed)
+        self._batches: Batches | None = None
+        if self.fixed is not None and count is not None and count < self.fixed.shape[0]:
+            self._batches = Batches(self.fixed.shape[0], count, seed)
 
     @property
     def volume(self) -> float:
         """The size of the domain, so that volume x mean is an integral; 1 for fixed points."""
         return float(getattr(self.domain, "volume", 1.0)) if self.domain is not None else 1.0
 
-    def draw(self, solution: Solution, generator: torch.Generator | None, batch: int | None = None) -> Tensor:
-        """The points of one call, (P, D), as the solution wants them."""
-        return self.draw_indexed(solution, generator, batch)[0]
-
-    def draw_indexed(
-        self, solution: Solution, generator: torch.Generator | None, batch: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Points (P, D) and, if they are a random part of the fixed points, which of them they are (P,)."""
-        chosen: Tensor | None = None
+    def draw(self, model: Model, generator: torch.Generator | None) -> Tensor:
+        """The points of one call, (P, D), as the model wants them; fixed points all together."""
         if self.domain is not None:
-            points = self.domain.random(batch or self.count or 1000, generator if generator is not None else self._own)
-        else:
-            assert self.fixed is not None
-            points = self.fixed
-            if batch is not None and batch < points.shape[0]:
-                chosen = torch.randperm(points.shape[0], generator=generator if generator is not None else self._own)[
-                    :batch
-                ]
-                points = points[chosen.to(points.device)]
-        check_width(points, solution, self.what)
-        return points.to(dtype=solution.weights.dtype, device=solution.weights.device), chosen
+            return self._suited(
+                self.domain.random(self.count or 1000, generator if generator is not None else self._own), model
+            )
+        assert self.fixed is not None
+        return self._suited(self.fixed, model)
+
+    def draw_batch(self, model: Model, generator: torch.Generator | None) -> tuple[Tensor, Tensor | None]:
+        """At most `count` points (P, D) and, if they are a part of the fixed points, which of them they are (P,)."""
+        if self.fixed is None or self._batches is None:
+            return self.draw(model, generator), None
+        chosen = self._batches.draw(generator)
+        return self._suited(self.fixed[chosen.to(self.fixed.device)], model), chosen
+
+    def _suited(self, points: Tensor, model: Model) -> Tensor:
+        if isinstance(model, Solution):
+            check_width(points, model, self.what)
+        like = like_of(model)
+        return points if like is None else points.to(dtype=like.dtype, device=like.device)
+
+
+def like_of(model: Model) -> Tensor | None:
+    """A tensor with the precision and the device of the model; None if it has none."""
+    return model.weights if isinstance(model, Solution) else next(model.parameters(), None)
 
 
 def as_fixed_points(points: object, what: str) -> Tensor:

@@ -14,8 +14,9 @@ LINES = 10
 class Progress:
     """Shows nothing; the base of those that do."""
 
-    def advance(self, step: int, loss: float, residual: float, condition: float) -> None:
-        """Step `step` has been evaluated; a condition of NaN leaves the one shown before."""
+    def advance(self, step: int, loss: float, residual: float | None, condition: float) -> None:
+        """Step `step` has been evaluated; a condition of NaN leaves the one shown before, a residual of
+        None says that there are no conditions."""
 
     def say(self, text: str) -> None:
         """One line that the user should see."""
@@ -25,20 +26,22 @@ class Progress:
 
 
 class PlainProgress(Progress):
-    """At most about ten lines on stderr, none for a run of a second or two."""
+    """At most about ten lines on stderr, none for a run of a second or two; or one every so many steps, if said."""
 
-    def __init__(self, steps: int, done: int):
+    def __init__(self, steps: int, done: int, every: int | None = None):
         self.steps, self.started, self.done = steps, time.perf_counter(), done
-        self.every = max(1, math.ceil((steps - done) / LINES))
+        self.quiet = QUIET if every is None else 0.0
+        self.every = max(1, math.ceil((steps - done) / LINES)) if every is None else every
 
-    def advance(self, step: int, loss: float, residual: float, condition: float) -> None:
+    def advance(self, step: int, loss: float, residual: float | None, condition: float) -> None:
         elapsed = time.perf_counter() - self.started
         made = step + 1 - self.done
-        if elapsed < QUIET or (made % self.every and step + 1 < self.steps):
+        if elapsed < self.quiet or (made % self.every and step + 1 < self.steps):
             return
         left = elapsed / made * (self.steps - step - 1)
-        known = "" if math.isnan(condition) else f"  condition {condition:.1e}"
-        self.say(f"step {step + 1}/{self.steps}  loss {loss:.4e}  residual {residual:.1e}{known}  {left:.0f} s left")
+        known = "" if residual is None else f"  residual {residual:.1e}"
+        known += "" if math.isnan(condition) else f"  condition {condition:.1e}"
+        self.say(f"step {step + 1}/{self.steps}  loss {loss:.4e}{known}  {left:.0f} s left")
 
     def say(self, text: str) -> None:
         print(f"cnf.fit: {text}", file=sys.stderr, flush=True)
@@ -63,8 +66,8 @@ class BarProgress(Progress):
         self.task = self.bar.add_task("fit", total=steps, completed=done, loss="", residual="", condition="")
         self.bar.start()
 
-    def advance(self, step: int, loss: float, residual: float, condition: float) -> None:
-        shown = {"loss": f"{loss:.4e}", "residual": f"{residual:.1e}"}
+    def advance(self, step: int, loss: float, residual: float | None, condition: float) -> None:
+        shown = {"loss": f"{loss:.4e}", "residual": "none" if residual is None else f"{residual:.1e}"}
         if not math.isnan(condition):
             shown["condition"] = f"{condition:.1e}"
         self.bar.update(self.task, completed=step + 1, **shown)
@@ -76,15 +79,15 @@ class BarProgress(Progress):
         self.bar.stop()
 
 
-def show_progress(steps: int, done: int, wanted: bool) -> Progress:
-    """The display that fits where stderr goes; without rich, or without a terminal, plain lines."""
+def show_progress(steps: int, done: int, wanted: bool, every: int | None = None) -> Progress:
+    """The display that fits where stderr goes; without rich, or without a terminal, plain lines, `every` n steps."""
     if not wanted:
         return Progress()
     if not getattr(sys.stderr, "isatty", lambda: False)():
-        return PlainProgress(steps, done)
+        return PlainProgress(steps, done, every)
     try:
         import rich.progress
         from rich.console import Console
     except ImportError:
-        return PlainProgress(steps, done)
+        return PlainProgress(steps, done, every)
     return BarProgress(rich.progress, Console(stderr=True), steps, done)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cnf.errors import CnfError, FileError, TrainingError, TrainingWarning, ViolationWarning
+from cnf.errors import CnfError, FileError, TrainingError, TrainingWarning
 from cnf.field import ConstrainedField
+from cnf.training.batches import Draw
 from cnf.training.checkpoint import (
     Checkpoint,
     Snapshot,
@@ -24,7 +25,9 @@ from cnf.training.checkpoint import (
 from cnf.training.evaluation import Evaluation, LossFunction, WarnOnce, evaluate
 from cnf.training.history import History
 from cnf.training.progress import Progress
+from cnf.training.schedules import Rates
 from cnf.training.settings import Callback
+from cnf.training.verdict import pronounce
 
 STALLED = 4  # equal losses in a row after which L-BFGS has nothing left to do
 
@@ -49,16 +52,18 @@ class Patience:
 class Run:
     """One run of `fit`; `here` and `random_state` describe the start of the current step."""
 
-    model: ConstrainedField
+    model: nn.Module  # a ConstrainedField, or a network without conditions
     terms: dict[str, LossFunction]
     names: list[str]
     trained: list[Tensor]
     optimizer: torch.optim.Optimizer
+    rates: Rates
     steps: int
     seed: int
     patience: Patience
     target: float | None
     clip: float | None
+    precision: torch.dtype | None
     condition_every: int
     path: Path | None
     checkpoint_every: int
@@ -78,7 +83,7 @@ class Run:
     # -- the run -------------------------------------------------------------------------------------------------
 
     def go(self) -> History:
-        """Train; whatever happens, leave the field in its former mode and with parameters that were evaluated."""
+        """Train; whatever happens, leave the model in its former mode and with parameters that were evaluated."""
         modes = [(module, module.training) for module in self.model.modules()]
         self.model.train()
         try:
@@ -98,7 +103,8 @@ class Run:
                 module.training = mode
             for parameter in self.trained:
                 parameter.grad = None
-        self._judge()
+        if isinstance(self.model, ConstrainedField) and len(self.history):
+            pronounce(self.model, self.history, self.keep, self.once)
         return self.history
 
     def _train(self) -> str:
@@ -121,14 +127,12 @@ class Run:
     def _warn_if_stuck(self) -> None:
         """A gradient that is zero from the start moves nothing, however many steps follow."""
         if all(p.grad is None or not bool(p.grad.any()) for p in self.trained):
-            warnings.warn(
-                "the gradient of the loss is exactly zero, so nothing will be learnt. If all right-hand "
-                "sides are zero, so are "
-                "the smallest weights that meet them: to fit data, impose it as constraints or give the "
-                "field a base network",
-                TrainingWarning,
-                stacklevel=5,
-            )
+            reason = "Is the network saturated, or does the loss not depend on it?"
+            if isinstance(self.model, ConstrainedField):
+                reason = "If all right-hand sides are zero, so are the smallest weights that meet them: to fit data, "
+                reason += "impose it as constraints or give the field a base network"
+            text = f"the gradient of the loss is exactly zero, so nothing will be learnt. {reason}"
+            warnings.warn(text, TrainingWarning, stacklevel=5)
 
     def _begin(self, step: int) -> None:
         self.step = step
@@ -137,28 +141,28 @@ class Run:
 
     def _evaluate(self, gradient: bool) -> Evaluation:
         """The loss at the present parameters; at one step it always sees the same random numbers."""
-        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.step) % 2**63)
+        draw, wanted = Draw.of(self.seed, self.step), self.trained if gradient else None
         with self.once():
-            return evaluate(self.model, self.terms, generator, self.trained if gradient else None, self.clip)
+            return evaluate(self.model, self.terms, draw, wanted, self.clip, self.precision)
 
     def _record(self, evaluation: Evaluation) -> None:
-        certificate = evaluation.solution.certificate
         due = self.condition_every and self.step % self.condition_every == 0
-        condition = certificate.condition if due else math.nan
+        condition = evaluation.condition() if due else math.nan
         seconds = self.elapsed + time.perf_counter() - self.started
-        if self.history.record(
-            evaluation.loss, evaluation.terms, certificate.worst, condition, seconds, certificate.exact
-        ):
+        loss, residual = evaluation.loss, evaluation.residual
+        if self.history.record(loss, evaluation.terms, residual, condition, seconds, evaluation.holds):
             self.best = self.here
-        self.show.advance(self.step, evaluation.loss, certificate.worst, condition)
+        self.show.advance(self.step, loss, residual if isinstance(self.model, ConstrainedField) else None, condition)
 
     def _reason_to_stop(self, evaluation: Evaluation) -> str:
-        asked = [callback(self.step, evaluation.solution, self.history) for callback in self.callbacks]
+        asked = [callback(self.step, evaluation.model, self.history) for callback in self.callbacks]
         if any(answer is True for answer in asked):
             return "callback"
-        counts = evaluation.solution.certificate.exact or not self.history.best_exact
-        if self.target is not None and evaluation.loss <= self.target and counts:
-            return "target"
+        if self.target is not None and evaluation.loss <= self.target:
+            with self.once():
+                counts = not self.history.best_exact or evaluation.exact  # about to be kept: all conditions count
+            if counts:
+                return "target"
         if self.patience.is_over(evaluation.loss):
             return "patience"
         recent = self.history.loss[-STALLED:]
@@ -181,11 +185,12 @@ class Run:
                 trial = self._evaluate(gradient=True)
             except (CnfError, torch.linalg.LinAlgError):
                 return self._rejected(evaluation)
-            left = evaluation.solution.certificate.exact and not trial.solution.certificate.exact
-            return self._rejected(evaluation) if left else trial.value
+            return self._rejected(evaluation) if evaluation.holds and not trial.holds else trial.value
 
         self.updating = True
+        self.rates.begin(self.step)
         self.optimizer.step(closure)  # type: ignore[arg-type]
+        self.rates.end(evaluation.loss)
         self.updating = False
 
     def _rejected(self, evaluation: Evaluation) -> Tensor:
@@ -203,8 +208,8 @@ class Run:
             with torch.enable_grad():
                 evaluation = self._evaluate(gradient=False)
             self.history.final_loss = evaluation.loss
-            self.history.final_residual = evaluation.solution.certificate.worst
-            if self.history.compare(self.step, evaluation.loss, evaluation.solution.certificate.exact):
+            self.history.final_residual = evaluation.residual
+            if self.history.compare(self.step, evaluation.loss, evaluation.holds):
                 self.best = self.here
         self._put(self.best if self.keep == "best" else self.here)
 
@@ -235,29 +240,6 @@ class Run:
         if snapshot is not None:
             restore_snapshot(snapshot, self.model, self.trained)
 
-    def _judge(self) -> None:
-        """One warning at the end if the field that is kept misses its tolerance."""
-        residual = self.history.best_residual if self.keep == "best" else self.history.last_residual
-        history, tolerance = self.history, self.model.tolerance
-        lowest = min(history.loss, default=math.inf)
-        if self.keep == "best" and history.best_exact and history.best_loss > lowest:
-            step = history.loss.index(lowest)
-            warnings.warn(
-                f"the lowest loss, {lowest:.4g} at step {step}, missed the constraints by {history.residual[step]:.1e} "
-                f"(tolerance {tolerance:.0e}); kept is the lowest that met them, {history.best_loss:.4g} at step "
-                f"{history.best_step}. To allow more, give the field a larger tolerance; to stay away from ill "
-                "conditioned systems, add cnf.losses.Condition",
-                ViolationWarning,
-                stacklevel=4,
-            )
-        elif len(history) and not residual <= tolerance:
-            warnings.warn(
-                f"after training, the constraints are missed by {residual:.1e} (relative), more than the tolerance "
-                f"{tolerance:.0e}; print(field.certificate) says where and why",
-                ViolationWarning,
-                stacklevel=4,
-            )
-
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
@@ -266,7 +248,14 @@ class Run:
             return
         assert self.here is not None
         now = Checkpoint(
-            self.step, self.here, self.best or self.here, self.optimizer.state_dict(), self.random_state, self.history
+            self.step,
+            self.here,
+            self.best or self.here,
+            self.optimizer.state_dict(),
+            self.random_state,
+            self.history,
+            self.rates.name,
+            self.rates.state(),
         )
         save_checkpoint(self.path, now, type(self.optimizer).__name__, self.names)
 
@@ -275,16 +264,16 @@ class Run:
         found = load_checkpoint(path, self.model, self.trained, self.names, type(self.optimizer).__name__)
         try:
             self.optimizer.load_state_dict(found.optimizer)
+            self.rates.restore(found.schedule_name, found.schedule, lr)
             torch.set_rng_state(found.random_state)
+        except FileError:
+            raise
         except Exception as error:  # torch checks neither types nor shapes before it uses them
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise FileError(f"checkpoint {path} does not fit this optimizer: {reason}") from None
-        if lr is not None:
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
         self._put(found.now)
         self.step, self.history, self.best = found.step, found.history, found.best
-        self.history.final_loss = self.history.final_residual = math.nan
+        self.history.final_loss = self.history.final_residual = self.history.kept_residual = math.nan
         for loss in self.history.loss:
             self.patience.is_over(loss)
         self.elapsed = self.history.seconds[-1] if self.history.seconds else 0.0

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.errors import TrainingError, nearest
 from cnf.field import ConstrainedField
-from cnf.solution import Solution
 from cnf.training.history import History
+from cnf.training.precision import check_precision
 
 MakeOptimizer = Callable[[Sequence[Tensor]], torch.optim.Optimizer]
-Callback = Callable[[int, Solution, History], Any]
+Callback = Callable[[int, Any, History], Any]  # step; solution, or the network if it has no conditions; history
 OPTIMIZERS = {"adam": 1e-2, "lbfgs": 1.0}  # and their learning rates
 LINE_SEARCH = 25  # evaluations allowed per L-BFGS step
 
@@ -28,11 +28,20 @@ def check_settings(
     checkpoint: object,
     resume: bool,
     keep: str,
+    schedule: object,
+    precision: object,
     **numbers: float | int | None,
 ) -> None:
     """Refuse what cannot be meant."""
-    if not isinstance(field, ConstrainedField):
-        raise TrainingError(f"fit trains a cnf.ConstrainedField; got a {type(field).__name__}")
+    if not isinstance(field, nn.Module):
+        raise TrainingError(
+            f"fit trains a cnf.ConstrainedField, or a torch module without conditions; got a {type(field).__name__}"
+        )
+    if check_precision(precision) is not None and not isinstance(field, ConstrainedField):
+        raise TrainingError(
+            "precision is that of a field inside its losses, while its conditions keep their own; a plain network is "
+            "converted as a whole, network.to(torch.float32)"
+        )
     if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
         raise TrainingError(
             f"there is no optimizer {optimizer!r}; use 'adam', 'lbfgs' or a callable such as "
@@ -48,9 +57,20 @@ def check_settings(
         raise TrainingError(f"the seed is a whole number; got {seed!r}")
     if resume and checkpoint is None:
         raise TrainingError("resume=True needs checkpoint=, the file to go on from")
-    for name, least in (("steps", 1), ("patience", 1), ("checkpoint_every", 1), ("log_condition_every", 0)):
+    _check_numbers(numbers)
+    if numbers["clip"] is not None and optimizer == "lbfgs":
+        raise TrainingError(
+            "clip changes the gradient that the line search of L-BFGS relies on; leave it out, or use 'adam'"
+        )
+    if schedule is not None and optimizer == "lbfgs":
+        raise TrainingError("L-BFGS finds the length of its steps by a line search; leave schedule out, or use 'adam'")
+
+
+def _check_numbers(numbers: Mapping[str, float | int | None]) -> None:
+    wholes = {"steps": 1, "patience": 1, "checkpoint_every": 1, "log_condition_every": 0, "log_every": 1}
+    for name, least in wholes.items():
         value = numbers[name]
-        optional = value is None and name in ("patience", "log_condition_every")
+        optional = value is None and name in ("patience", "log_condition_every", "log_every")
         if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise TrainingError(f"{name} is a whole number of at least {least}; got {value!r}")
     for name in ("lr", "clip"):
@@ -61,23 +81,21 @@ def check_settings(
         raise TrainingError(f"min_improvement is a number of at least 0; got {numbers['min_improvement']!r}")
     if numbers["target"] is not None and not _is_number(numbers["target"]):
         raise TrainingError(f"target is a number; got {numbers['target']!r}")
-    if numbers["clip"] is not None and optimizer == "lbfgs":
-        raise TrainingError(
-            "clip changes the gradient that the line search of L-BFGS relies on; leave it out, or use 'adam'"
-        )
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def choose_parameters(field: ConstrainedField, given: Iterable[Tensor] | None) -> tuple[list[str], list[Tensor]]:
-    """What is trained, and how each is called: everything learnable in the field, or what is given."""
+def choose_parameters(field: nn.Module, given: Iterable[Tensor] | None) -> tuple[list[str], list[Tensor]]:
+    """What is trained, and how each is called: everything learnable in the field or network, or what is given."""
     known = {id(p): name for name, p in field.named_parameters()}
     if given is None:
         trained: list[Tensor] = [p for p in field.parameters() if p.requires_grad]
         if not trained:
             frozen = " (all of its parameters have requires_grad=False)" if known else ""
+            if not isinstance(field, ConstrainedField):
+                raise TrainingError(f"there is nothing to train in this {type(field).__name__}: no parameters{frozen}")
             raise TrainingError(
                 f"there is nothing to train in this field: {type(field.basis).__name__} has no learnable parameter"
                 f"{frozen}. field.solve() is all it needs; to train, choose a basis with a bandwidth or a network, or "

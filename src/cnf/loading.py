@@ -1,0 +1,28 @@
+"""Loading: a saved field, read back without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from cnf.bases.basis import Basis
+from cnf.field import ConstrainedField
+from cnf.storage import Given, read_field
+
+
+def load(
+    path: object,
+    *,
+    basis: Basis | None = None,
+    base: nn.Module | None = None,
+    networks: Mapping[str, nn.Module] | None = None,
+    coefficients: Mapping[str, object] | None = None,
+) -> ConstrainedField:
+    """The field that `field.save(path)` wrote, with the weights it had: the same values, bit for bit.
+
+    Parts that a file cannot hold are given again: your own `basis`, the `base` network, other `networks` by the name
+    the error message says, callable `coefficients` of operators by name. Their parameters are restored from the file.
+    In eval mode nothing is solved until a parameter changes; `field.certificate` is measured on what was read.
+    """
+    return read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))

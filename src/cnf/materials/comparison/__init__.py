@@ -1,0 +1,1 @@
+"""Comparison: methods on one material, under one light, measured and kept."""

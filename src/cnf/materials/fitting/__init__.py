@@ -1,0 +1,1 @@
+"""Fitting: compact fields that reproduce chosen measurements exactly and all others closely."""

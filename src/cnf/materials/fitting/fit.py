@@ -1,0 +1,214 @@
+"""Materials, fitting: a compact field that reproduces chosen measurements exactly and all others closely.
+
+In: a material and the name of a method. Out: a `Fit`: the trained model, its course, and, for constrained methods, the
+certificate that the conditions hold. One loop serves all methods, so that they differ in nothing but the model: the
+same samples, batches, schedule and loss. Batches are evaluated in float32; conditions, weights and parameters of
+constrained models are in float64 unless the settings say otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+import cnf
+from cnf.certificate.certificate import Certificate
+from cnf.errors import CnfError, CnfWarning
+from cnf.materials.fitting.conditions import PLACEMENTS, place_conditions
+from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
+from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
+from cnf.materials.reflectance.material import Material
+from cnf.training import History
+from cnf.training.batches import Batches
+from cnf.training.schedules import cosine
+
+LOSSES = ("weighted", "cosine", "plain")
+PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # relative, of every condition
+WARM_UP, LAST = 0.05, 0.01  # share of the steps in which the rate rises; share of the rate at the end
+CLIP = 1.0  # longest gradient
+HIGHEST_RATE = 10.0
+
+Report = Callable[[int, int, float, float | None], object]  # step, steps, loss, worst residual of the conditions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all methods are given; the default is the paper's budget with samples towards the highlight."""
+
+    samples: int = 640_000
+    epochs: int = 10
+    batch: int = 5000
+    conditions: int = 100
+    parameters: int = 200_000
+    placement: str = "paper"
+    sampling: str = "highlight"
+    loss: str = "weighted"
+    rate: float | None = None  # None: the method's own
+    precision: str = "float64"  # of conditions and parameters of constrained models
+    log_every: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"samples": 1, "epochs": 1, "batch": 1, "conditions": 1, "parameters": 100, "log_every": 1, "seed": 0}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < bound:
+                raise CnfError(f"{name} is a whole number of at least {bound}; got {value!r}")
+        choices = {"placement": PLACEMENTS, "sampling": SAMPLINGS, "loss": LOSSES, "precision": tuple(PRECISIONS)}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise CnfError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.rate is not None and not 0 < self.rate <= HIGHEST_RATE:
+            raise CnfError(f"the learning rate is a number above 0, up to {HIGHEST_RATE:g}; got {self.rate!r}")
+
+    @property
+    def steps(self) -> int:
+        """Updates of a training; the same for a list of measurements that is shorter than `samples`."""
+        return self.epochs * max(1, self.samples // self.batch)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return PRECISIONS[self.precision]
+
+
+QUICK = Settings(samples=160_000, epochs=4, batch=1000)
+
+
+@dataclass
+class Course:
+    """A training as it went; one entry per logged step, for all steps since the last entry."""
+
+    step: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)  # the mean
+    residual: list[float] = field(default_factory=list)  # the worst relative one, of a sample of conditions; NaN: soft
+    seconds: list[float] = field(default_factory=list)
+    stopped: str = "steps"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model of a material; `certificate` is None for a model without conditions."""
+
+    name: str
+    label: str
+    method: Method
+    settings: Settings
+    model: Model
+    conditions: Samples
+    course: Course
+    certificate: Certificate | None
+    seconds: float
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.model)
+
+
+def fit_material(
+    material: Material, method: str = "kernel-siren", settings: Settings | None = None, report: Report | None = None
+) -> Fit:
+    """Train a model of the material; Ctrl-C ends it in good order with the parameters reached so far."""
+    settings = Settings() if settings is None else settings
+    chosen = find_method(method, settings.conditions)
+    samples = draw_samples(material, settings.samples, settings.seed, settings.sampling)
+    conditions = _place(material, chosen, settings)
+    if len(conditions) != settings.conditions:  # a list of measurements shorter than that
+        chosen = find_method(method, len(conditions))
+    model = _build(chosen, conditions, settings)
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # the first one loads a part of torch
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the course and the certificate say the same
+        course = train(model, samples, chosen, settings, report)
+        seconds = time.perf_counter() - started
+        model.eval()
+        certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
+    return Fit(material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds)
+
+
+def _place(material: Material, method: Method, settings: Settings) -> Samples:
+    def interpolate(conditions: Samples, points: Tensor) -> Tensor:
+        with torch.no_grad():
+            return method.with_width(conditions, width, settings.seed).eval()(points)
+
+    placement, width = settings.placement if method.constrained else "paper", 0
+    if placement == "largest-error":
+        trial = place_conditions(material, settings.conditions, settings.seed)
+        width = method.width_for(trial, settings.parameters)
+    return place_conditions(material, settings.conditions, settings.seed, placement, interpolate)
+
+
+def _build(method: Method, conditions: Samples, settings: Settings) -> Model:
+    dtype = settings.dtype if method.constrained else torch.float32
+    tolerance = TOLERANCE[settings.dtype]
+    model = method.build(conditions.to(dtype), settings.parameters, settings.seed, tolerance)
+    return model.train()
+
+
+def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> Course:
+    """Adam; the rate rises for a twentieth of the steps and then falls as a cosine. Changes the model in place."""
+    constrained, steps, every = isinstance(model, cnf.ConstrainedField), settings.steps, settings.log_every
+
+    def tell(step: int, _: object, history: History) -> None:
+        if report is not None and (step % every == 0 or step == steps - 1):
+            new = slice((step - 1) // every * every + 1, None)  # since the last entry of the course
+            worst = max(history.residual[new]) if constrained else None
+            report(step, steps, fmean(history.loss[new]), worst)
+
+    history = cnf.fit(
+        model,
+        Misfit(samples, settings),
+        steps,
+        method.rate if settings.rate is None else settings.rate,
+        schedule=cosine(LAST, WARM_UP),
+        clip=CLIP,
+        precision=torch.float32 if constrained else None,
+        progress=False,
+        log_condition_every=None,
+        callbacks=tell,
+        keep="last",
+    )
+    told = history.every(every)
+    return Course(told.step, told.loss, told.residual, told.seconds, told.stopped)
+
+
+class Misfit(cnf.losses.Loss):
+    """The loss of a batch of the samples, in single precision; all of them in a random order, then again in another."""
+
+    label = "misfit"
+    serves_networks = True
+
+    def __init__(self, samples: Samples, settings: Settings):
+        super().__init__()
+        self.data, self.kind = samples.to(torch.float32), settings.loss
+        self.batches = Batches(len(samples), settings.batch, settings.seed + 2)
+
+    def measure(self, solution: Callable[[Tensor], Tensor], generator: torch.Generator | None) -> Tensor:
+        which = self.batches.draw(generator)
+        batch = Samples(self.data.points[which], self.data.logs[which], self.data.cosines[which])
+        return measure_loss(solution(batch.points).to(batch.points.dtype), batch, self.kind)
+
+    def cause(self, solution: object) -> str:
+        return "try a smaller learning rate"
+
+
+def measure_loss(values: Tensor, batch: Samples, kind: str) -> Tensor:
+    """L1 of log(1 + f): "weighted" by the cosine of the incident direction, "plain", or "cosine": of log(1 + f cos)."""
+    cosine = batch.cosines[:, None]
+    if kind == "cosine":
+        found, wanted = (torch.expm1(v.clamp(max=LARGEST_LOG)).clamp_min(0) * cosine for v in (values, batch.logs))
+        return (torch.log1p(found) - torch.log1p(wanted)).abs().mean()
+    error = (values - batch.logs).abs()
+    return (error * cosine).mean() if kind == "weighted" else error.mean()
+
+
+def with_budget(settings: Settings, **changes: object) -> Settings:
+    """The settings with those changes that are not None."""
+    return replace(settings, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""Materials, methods: the networks that a material is fitted with, all of about the same number of parameters.
+
+A method builds its model for given conditions: a `ConstrainedField` that meets them whatever its parameters are, or a
+plain network that knows them only through its loss. All map encoded directions (P, 6) to log(1 + f), (P, 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+import cnf
+from cnf.errors import CnfError, nearest
+from cnf.materials.fitting.sampling import Samples
+
+SPACE = cnf.Space("hx hy hz dx dy dz", "r g b")
+INPUTS, OUTPUTS = 6, 3
+FREQUENCIES, SCALE = 16, 0.159155  # Fourier features of sin(2 pi B x) with B standard normal: bandwidth 1 / (2 pi)
+OMEGA, FIRST_OMEGA = 15.0, 20.0
+WIDTH = 0.25  # of the Gaussian, over the typical distance between encoded conditions of the untrained encoder
+CODES = 100  # of a hypernetwork
+
+Model = cnf.ConstrainedField | nn.Module
+
+
+@dataclass(frozen=True)
+class Method:
+    """`rate`: the learning rate that served best here; `paper_rate`: the one of the paper.
+
+    Soft methods exist with both: a name that ends in -paper takes the paper's.
+    """
+
+    name: str
+    title: str
+    constrained: bool
+    rate: float
+    paper_rate: float
+    network: Callable[[int, int], nn.Module]  # width, seed
+    basis: Callable[[torch.Tensor, nn.Module, int], cnf.bases.Basis] | None = None  # anchors, network, seed
+
+    def build(self, conditions: Samples, parameters: int, seed: int, tolerance: float | None = None) -> Model:
+        """The untrained model with about that many parameters, in the precision of the conditions."""
+        return self.with_width(conditions, self.width_for(conditions, parameters), seed, tolerance)
+
+    def with_width(self, conditions: Samples, width: int, seed: int, tolerance: float | None = None) -> Model:
+        network = self.network(width, seed).to(conditions.points.dtype)
+        if self.basis is None:
+            return network
+        basis = self.basis(conditions.points, network, seed)
+        imposed = [
+            SPACE.constraint(channel, at=conditions.points, equals=conditions.logs[:, k], name=channel)
+            for k, channel in enumerate(SPACE.channels)
+        ]
+        return cnf.ConstrainedField(basis, imposed, tolerance=tolerance)
+
+    def width_for(self, conditions: Samples, parameters: int) -> int:
+        """The width whose model comes nearest to a number of parameters; a multiple of 8 if that is within a percent.
+
+        Products of matrices are up to twice as fast if rows start at round addresses: 256 instead of 257.
+        """
+        low, high = 1, 2
+        while self.size(conditions, high) < parameters:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.size(conditions, middle) <= parameters else (low, middle)
+        round_ones = [width for width in (low // 8 * 8, low // 8 * 8 + 8) if width]
+        found = [w for w in round_ones if abs(self.size(conditions, w) - parameters) <= 0.01 * parameters]
+        return min(found or (low, high), key=lambda width: abs(self.size(conditions, width) - parameters))
+
+    def size(self, conditions: Samples, width: int) -> int:
+        """Parameters of the model: those of its network, or what its hypernetwork takes to write them."""
+        own = count_parameters(self.network(width, 0))
+        if self.basis is not hypernet:
+            return own + (1 if self.basis is gaussian_kernel else 0)  # its bandwidth
+        return len(conditions) * CODES + (CODES + 1) * own
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Learnable numbers."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def siren(outputs: int) -> Callable[[int, int], nn.Module]:
+    return lambda width, seed: cnf.encoders.SIREN(INPUTS, outputs, [width, width], OMEGA, seed, FIRST_OMEGA)
+
+
+def wide_siren(width: int, seed: int) -> nn.Module:
+    return cnf.encoders.SIREN(INPUTS, 2 * width, [width, width], OMEGA, seed, FIRST_OMEGA)
+
+
+def wide_fourier(width: int, seed: int) -> nn.Module:
+    return fourier(2 * width)(width, seed)
+
+
+def fourier(outputs: int) -> Callable[[int, int], nn.Module]:
+    return lambda width, seed: cnf.encoders.FourierFeatures(
+        INPUTS, outputs, FREQUENCIES, SCALE, [width, width], "relu", seed=seed
+    )
+
+
+def relu(width: int, seed: int) -> nn.Module:
+    return cnf.encoders.MLP(INPUTS, OUTPUTS, [width, width], "relu", seed=seed)
+
+
+def gaussian_kernel(anchors: torch.Tensor, encoder: nn.Module, seed: int) -> cnf.bases.Basis:
+    with torch.no_grad():
+        apart = torch.pdist(encoder(anchors)).median() if len(anchors) > 1 else torch.zeros(())
+    return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.Gaussian(WIDTH * (float(apart) or 1.0)), encoder)
+
+
+def dot_kernel(anchors: torch.Tensor, encoder: nn.Module, seed: int) -> cnf.bases.Basis:
+    return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.DotProduct(), encoder)
+
+
+def hypernet(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Basis:
+    return cnf.bases.Hypernet(SPACE, network, len(anchors), codes=CODES, seed=seed)
+
+
+def layer(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Basis:
+    """One output of a SIREN per condition, shared by the channels."""
+    return cnf.bases.ConstraintLayer(SPACE, network)
+
+
+def _methods(conditions: int = 100) -> dict[str, Method]:
+    known = (
+        Method("kernel-siren", "Kernel SIREN", True, 1e-3, 1e-4, wide_siren, gaussian_kernel),
+        Method("kernel-ffn", "Kernel FFN", True, 1e-3, 5e-4, wide_fourier, gaussian_kernel),
+        Method("nbrdf", "NBRDF", False, 6e-3, 5e-4, relu),
+        Method("ffn", "FFN", False, 6e-3, 5e-4, fourier(OUTPUTS)),
+        Method("siren", "SIREN", False, 5e-4, 1e-4, siren(OUTPUTS)),
+        Method("dot-siren", "Dot-product kernel", True, 1e-3, 1e-4, wide_siren, dot_kernel),
+        Method("hypernet", "Hypernet basis", True, 1e-3, 1e-4, siren(1), hypernet),
+        Method("layer", "Constraint layer", True, 1e-3, 1e-4, siren(conditions), layer),
+    )
+    slower = [
+        replace(method, name=f"{method.name}-paper", title=f"{method.title}, paper's rate", rate=method.paper_rate)
+        for method in known
+        if not method.constrained
+    ]
+    return {method.name: method for method in (*known, *slower)}
+
+
+METHODS = _methods()
+SOFT = tuple(name for name, method in METHODS.items() if not method.constrained)
+
+
+def find_method(name: str, conditions: int = 100) -> Method:
+    """A method by its name, with as many functions as there are conditions."""
+    known = _methods(conditions)
+    if name not in known:
+        raise CnfError(f"there is no method {name!r}; choose one of {', '.join(known)}." + nearest(name, known))
+    return known[name]

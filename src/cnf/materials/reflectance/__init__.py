@@ -1,0 +1,34 @@
+"""Reflectance: measured and generated reflectance, its angles and its files."""
+
+from cnf.materials.reflectance.analytic import GGX, Lambert, plastic
+from cnf.materials.reflectance.angles import above_horizon, cosines, decode, directions, encode, half_difference
+from cnf.materials.reflectance.checksums import Checked, check_merl
+from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.merl import Table, grid_angles, read_merl, tabulate, write_merl
+from cnf.materials.reflectance.nbrdf import Nbrdf
+from cnf.materials.reflectance.reading import list_materials, read_material
+from cnf.materials.reflectance.scattered import Scattered
+
+__all__ = [
+    "GGX",
+    "Checked",
+    "Lambert",
+    "Material",
+    "Nbrdf",
+    "Scattered",
+    "Table",
+    "above_horizon",
+    "check_merl",
+    "cosines",
+    "decode",
+    "directions",
+    "encode",
+    "grid_angles",
+    "half_difference",
+    "list_materials",
+    "plastic",
+    "read_material",
+    "read_merl",
+    "tabulate",
+    "write_merl",
+]

@@ -1,0 +1,95 @@
+"""Reflectance: whether a copy of MERL's files is whole and unchanged, by their published sizes and SHA-256.
+
+In comes a `.binary` file or a folder of them; out goes one `Checked` per file. The list of checksums is part of the
+package, the measurements are not.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from cnf.errors import FileError, nearest
+from cnf.files import as_path
+from cnf.reading.sources import check_source
+
+BLOCK = 1 << 20  # bytes read at once
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One file compared with the list: status "ok", "changed", "wrong size" or "unknown", and a line that explains."""
+
+    name: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one of MERL's files."""
+
+    size: int  # bytes
+    sha256: str
+
+
+def check_merl(path: object) -> list[Checked]:
+    """Compare a `.binary` file, or all of a folder, with the list of MERL's files."""
+    target = as_path(path)
+    try:
+        if not target.is_dir():
+            return [check_file(check_source(target))]
+        files = sorted(file for file in target.iterdir() if file.suffix.lower() == ".binary")
+    except OSError as error:
+        raise FileError(f"{target} cannot be read: {error.strerror or error}") from None
+    if not files:
+        raise FileError(f"there is no file ending in .binary in {target}; give the folder that holds MERL's files")
+    return [check_file(check_source(file)) for file in files]
+
+
+def check_file(source: Path) -> Checked:
+    """Compare one file that is there."""
+    name = source.stem
+    known = list_known()
+    expected = known.get(name)
+    try:
+        size = source.stat().st_size
+        if expected is not None and size != expected.size:
+            return Checked(name, "wrong size", f"it has {size} bytes instead of {expected.size}; fetch it again")
+        digest = hash_file(source)
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+    if expected is not None and digest == expected.sha256:
+        return Checked(name, "ok", "size and SHA-256 are those of MERL's file")
+    other = find_name(digest)
+    if expected is None and other is not None:
+        return Checked(name, "ok", f"these are the bytes of MERL's {other}, under another name")
+    if expected is None:
+        return Checked(name, "unknown", f"none of MERL's {len(known)} materials.{nearest(name, known)}")
+    what = f"these are the bytes of MERL's {other}" if other else "its SHA-256 is not that of MERL's file"
+    return Checked(name, "changed", f"{what}; fetch it again")
+
+
+def hash_file(source: Path) -> str:
+    """SHA-256 of a file in hexadecimal, read a block at a time."""
+    digest = hashlib.sha256()
+    with source.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def find_name(sha256: str) -> str | None:
+    """The material whose file has this SHA-256."""
+    return next((name for name, known in list_known().items() if known.sha256 == sha256), None)
+
+
+@cache
+def list_known() -> dict[str, Known]:
+    """MERL's hundred files by name."""
+    text = resources.files("cnf.materials.reflectance").joinpath("merl_checksums.csv").read_text(encoding="utf-8")
+    return {row["name"]: Known(int(row["bytes"]), row["sha256"]) for row in csv.DictReader(text.splitlines())}

@@ -1,0 +1,1 @@
+"""Report: tables, curves, lobes and pictures of fitted materials."""

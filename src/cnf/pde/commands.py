@@ -1,0 +1,171 @@
+"""`cnf solve`, `cnf check`, `cnf new` and `cnf read`: problem files and equations from the command line."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cnf.errors import CnfError, CnfWarning, FileError, nearest
+from cnf.reports.terminal import open_console, say
+
+if TYPE_CHECKING:
+    from cnf.pde.problems import Answer, Problem
+    from cnf.reports.results import Results
+
+File = Annotated[Path, typer.Argument(help="A problem file (TOML); cnf new writes one to begin with.")]
+EXPECTED_TRIALS = 14
+HOPELESS = 0.1  # relative residual between the points that no one can want
+
+
+def solve(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for solution, pictures, report and exports; none if left out.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Instead of the file's.")] = None,
+    points: Annotated[int | None, typer.Option(min=1, help="Interior points, instead of the file's.")] = None,
+    basis: Annotated[str | None, typer.Option(metavar="NAME", help="Basis, instead of the file's.")] = None,
+    objective: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What tunes: held-out, leave-one-out, paper or none.")
+    ] = None,
+    minimum_norm: Annotated[
+        bool, typer.Option("--minimum-norm", help="Take the smoothest field if the conditions leave it open.")
+    ] = False,
+) -> None:
+    """Solve the problem in a file: tune, solve, certify, show.
+
+    Exit code 0 only if every condition holds within the tolerance, and roughly between the points as well.
+    """
+    changes: dict[str, object] = {}
+    changes |= {"seed": seed} if seed is not None else {}
+    changes |= {"points": {"count": points}} if points is not None else {}
+    changes |= {"basis": {"type": basis}} if basis is not None else {}
+    changes |= {"tuning": {"objective": objective}} if objective is not None else {}
+    changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
+    problem = read_problem(file, changes)
+    if out is not None:
+        from cnf.reports.results import check_target
+
+        check_target(out)
+    solve_and_write(problem, out)
+
+
+def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
+    """Solve, show and write; an answer that does not hold is written first, and then an error.
+
+    Ctrl-C ends the tuning with the best so far, which does not replace an answer that is there already.
+    """
+    from cnf.pde.report.folder import is_answer, write_answer
+    from cnf.pde.report.table import answer_table
+    from cnf.reports.plots import check_pictures
+
+    if out is not None:
+        check_pictures()  # matplotlib is asked for before the work, not after
+    answer = run_problem(problem)
+    say(f"\n{answer_table(answer)}")
+    for line in answer.verdict():
+        say(line)
+    if answer.tuning.interrupted and isinstance(out, Path) and is_answer(out):
+        say(f"\n{out} holds an answer already, which is kept; this one goes to {out / 'interrupted'}")
+        out = out / "interrupted"
+    if out is not None:
+        folder = out if isinstance(out, Path) else out.target
+        made = write_answer(answer, out)
+        series = [path for path in made if path.parent != folder]
+        names = [path.name for path in made if path.parent == folder]
+        names += [f"{series[0].parent.name}/ ({len(series)} files)"] if series else []
+        say(f"\nwritten to {folder}: {', '.join(names)}")
+    else:
+        say("\n(--out FOLDER keeps the solution, pictures, a report and exports)")
+    if answer.tuning.interrupted:
+        raise KeyboardInterrupt
+    if not answer.certificate.exact:
+        raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
+    open_on_purpose = problem.solving.underdetermined == "minimum-norm"  # another field may differ then
+    if (answer.worst_held_out if open_on_purpose else answer.estimate) > HOPELESS:
+        raise CnfError(
+            "the conditions hold at their points but not between them: they contradict each other, their data jump, or "
+            "there are far too few points"
+        )
+
+
+def run_problem(problem: Problem) -> Answer:
+    """Solve with a display of the trials."""
+    from cnf.reports.progress import part
+
+    say(f"{problem.title}: {problem.conditions} conditions\n")
+    with part(open_console(), "tuning", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
+        answer = problem.solve(report=shown.tell)
+        shown.result = f"{len(answer.tuning.trials)} trials, best: {answer.tuning.best}"
+    return answer
+
+
+def check(file: File) -> None:
+    """Read a problem file and show how it was understood; nothing is solved."""
+    from cnf.pde.report.check import check_text
+
+    problem = read_problem(file, {})
+    say(check_text(problem.check()))
+
+
+def new(
+    name: Annotated[str | None, typer.Argument(help="Which example; left out: list them.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it; default NAME.toml.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Write a commented example of a problem file, to begin with."""
+    from cnf.files import write_atomically
+    from cnf.pde.problems.templates import DATA, TEMPLATES, read_file, read_template
+
+    if name is None:
+        width = max(map(len, TEMPLATES))
+        say("\n".join(f"{key:<{width}}  {text}" for key, text in TEMPLATES.items()))
+        return
+    if name not in TEMPLATES:
+        raise CnfError(f"there is no example {name!r}; choose one of {', '.join(TEMPLATES)}.{nearest(name, TEMPLATES)}")
+    target = file if file is not None else Path(f"{name}.toml")
+    if target.exists() and not force:
+        raise FileError(f"{target} exists already; choose another name, or --force to overwrite it")
+    write_atomically(target, lambda path: path.write_text(read_template(name), encoding="utf-8"))
+    data = target.parent / DATA[name] if name in DATA else None
+    if data is not None and not data.exists():
+        write_atomically(data, lambda path: path.write_text(read_file(data.name), encoding="utf-8"))
+        say(f"{data} written, the measurements it reads")
+    say(f"{target} written; cnf check {target} shows how it is read, cnf solve {target} solves it")
+
+
+def read_problem(file: Path, changes: dict[str, object]) -> Problem:
+    from cnf.pde.problems import Problem
+
+    return Problem.read(file, **changes)
+
+
+def read(
+    latex: Annotated[
+        str, typer.Argument(help=r"An operator or equation, such as '\partial_t u + \beta \partial_x u = 0'.")
+    ],
+    coordinates: Annotated[str, typer.Option(help="Names of the coordinates.")] = "x t",
+    channels: Annotated[str, typer.Option(help="Names of the field's channels.")] = "u",
+    given: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="NAME=NUMBER",
+            help="A coefficient: beta=0.1, a vector n=1,0, or a function f=; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+) -> None:
+    """Show how an equation in LaTeX is understood."""
+    from cnf.pde.report.reading import describe_reading, read_coefficients
+
+    say(describe_reading(latex, coordinates, channels, read_coefficients(given)))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands of this slice into `app`."""
+    for command in (solve, check, new, read):
+        app.command()(command)

@@ -1,0 +1,164 @@
+"""Places: where an equation holds, from its text: "interior", "boundary", "x = 0", "hole1", or the points of a file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, ProblemError, nearest
+from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.domain import Sample
+from cnf.pde.problems.scattered import Scattered
+
+TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
+HELD_OUT, HELD_OUT_FACE = 400, 120  # points of a check
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of the domain: its kind, the fixed coordinates of a slice {axis: value}, or the name of a shape."""
+
+    kind: str  # "interior", "boundary", "shape", "slice", "file" or "nowhere"
+    text: str
+    shape: str | None = None
+    fixed: Mapping[int, float] | None = None
+    file: Scattered | None = None
+
+    @property
+    def dimension_lost(self) -> int:
+        """How many dimensions the part has less than the domain."""
+        if self.kind == "slice":
+            return len(self.fixed or {})
+        return {"interior": 0, "file": 0}.get(self.kind, 1)
+
+
+def read_place(
+    text: str | None, domain: Domain, coordinates: tuple[str, ...], number: Callable[[str], float], where: tuple
+) -> Place:
+    """The part of the domain that the text of `on` names."""
+    if text is None:
+        return Place("nowhere", "everywhere")
+    cleaned = " ".join(text.split())
+    if cleaned in ("interior", "boundary"):
+        return Place(cleaned, cleaned)
+    if cleaned in domain.parts:
+        return Place("shape", cleaned, shape=cleaned)
+    pieces = [piece.strip() for piece in cleaned.split(",")]
+    if all(re.match(r"[A-Za-z][A-Za-z0-9_]*\s*=", piece) for piece in pieces):
+        fixed: dict[int, float] = {}
+        for piece in pieces:
+            name, _, value = (part.strip() for part in piece.partition("="))
+            if name not in coordinates:
+                raise ProblemError(
+                    f"{name!r} is not a coordinate; they are {', '.join(coordinates)}.{nearest(name, coordinates)}",
+                    where,
+                )
+            axis = coordinates.index(name)
+            if axis in fixed:
+                raise ProblemError(f"{name!r} is given twice", where)
+            fixed[axis] = _within(number(value), domain, axis, name, where)
+        return Place("slice", cleaned, fixed=fixed)
+    known = ["interior", "boundary", *domain.parts, *(f"{c} = ..." for c in coordinates)]
+    raise ProblemError(
+        f"there is no part {cleaned!r} of the domain; known are {', '.join(known)}.{nearest(cleaned, known)}", where
+    )
+
+
+def _within(value: float, domain: Domain, axis: int, name: str, where: tuple) -> float:
+    low, high = domain.lower[axis], domain.upper[axis]
+    slack = TOUCH * (high - low)
+    if not low - slack <= value <= high + slack:
+        raise ProblemError(
+            f"{name} = {value:g} lies outside the domain, where {name} runs from {low:g} to {high:g}", where
+        )
+    return low if abs(value - low) <= slack else high if abs(value - high) <= slack else value
+
+
+def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> Sample:
+    """Points of the part, and outward normals where it is on the boundary."""
+    if place.kind == "file":
+        assert place.file is not None
+        return Sample(place.file.points, None)
+    if place.kind == "interior":
+        return Sample(domain.fill(count, layout, seed), None)
+    if place.kind in ("boundary", "shape"):
+        return domain.boundary_points(count, seed, place.shape)
+    assert place.fixed is not None
+    if len(place.fixed) == domain.dimension:
+        point = [place.fixed[k] for k in range(domain.dimension)]
+        return Sample(torch.tensor([point], dtype=torch.float64), None)
+    if len(place.fixed) == 1:
+        ((axis, value),) = place.fixed.items()
+        return domain.slice_points(axis, value, count, layout, seed)
+    return Sample(_edge_points(place, domain, count, seed), None)
+
+
+def _edge_points(place: Place, domain: Domain, count: int, seed: int) -> Tensor:
+    """Points with several coordinates fixed: the rest of the bounding box, as far as it lies in the domain."""
+    from cnf.pde.domains import Box
+
+    assert place.fixed is not None
+    free = [k for k in range(domain.dimension) if k not in place.fixed]
+    rest = Box([domain.lower[k] for k in free], [domain.upper[k] for k in free]).fill(count, "halton", seed)
+    points = torch.empty(rest.shape[0], domain.dimension, dtype=torch.float64)
+    points[:, free] = rest
+    for axis, value in place.fixed.items():
+        points[:, axis] = value
+    inside = domain.contains(points, -TOUCH * _extent(domain))
+    if not bool(inside.any()):
+        raise CnfError(f"{place.text} does not meet the domain")
+    return points[inside]
+
+
+def interior_spacing(domain: Domain, count: int) -> float:
+    """The distance between neighbours if `count` points fill the domain evenly, time measured as space is."""
+    return (domain.volume * _time_scale(domain) / count) ** (1 / domain.dimension)
+
+
+def _time_scale(domain: Domain) -> float:
+    """What a unit of time counts: the whole of it as much as the mean extent of space."""
+    if not isinstance(domain, Timed):
+        return 1.0
+    extents = [b - a for a, b in zip(domain.lower, domain.upper, strict=True)]
+    return math.prod(extents[:-1]) ** (1 / (len(extents) - 1)) / extents[-1]
+
+
+def default_count(place: Place, domain: Domain, spacing: float) -> int:
+    """How many points give the part the spacing of the interior."""
+    last = domain.dimension - 1
+    dimension = domain.dimension - place.dimension_lost
+    if dimension <= 0:
+        return 2
+    if place.kind in ("boundary", "shape"):
+        measure = domain.boundary_measure(place.shape)
+    elif place.fixed is not None and len(place.fixed) == 1:
+        ((axis, value),) = place.fixed.items()
+        measure = domain.slice_measure(axis, value)
+    else:
+        assert place.fixed is not None
+        measure = math.prod(domain.upper[k] - domain.lower[k] for k in range(domain.dimension) if k not in place.fixed)
+    if last not in (place.fixed or {}):
+        measure *= _time_scale(domain)
+    return max(4, round(measure / spacing**dimension))
+
+
+def refuse_outside(points: Tensor, domain: Domain, what: str, where: tuple) -> None:
+    """Points of a file must lie in the domain or on its boundary."""
+    inside = domain.contains(points, -1e-6 * _extent(domain))
+    outside = (~inside).nonzero()[:, 0]
+    if len(outside):
+        first = ", ".join(f"{v:g}" for v in points[outside[0]].tolist())
+        raise ProblemError(
+            f"{len(outside)} of {points.shape[0]} points of {what} lie outside the domain, first ({first}) in row "
+            f"{int(outside[0]) + 1}; remove them or enlarge the domain",
+            where,
+        )
+
+
+def _extent(domain: Domain) -> float:
+    return max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))

@@ -1,0 +1,141 @@
+"""Planning: from the options of a problem to what the tuner needs: how to build a field, what is free, and a start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cnf.bases import Concat, Hermite, Kernel, RandomFourier, SkewedRBF
+from cnf.bases.basis import Basis
+from cnf.bases.kernels import Gaussian, Pole
+from cnf.constraints import Constraint, Space
+from cnf.errors import ProblemError, RepeatedAnchorError
+from cnf.field import ConstrainedField
+from cnf.pde.problems.problem import Problem
+from cnf.pde.tuning import HeldOutEquations, Plan, Settings, make_objective
+from cnf.training.losses import Loss
+
+REHEARSE = 900  # conditions from which on tuning rehearses with fewer
+REHEARSAL = 500
+FIRST = 2.0  # bandwidth over spacing where the search begins
+NARROWEST = 0.25  # and below which it never goes: functions that do not see each other
+WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds
+PROBES = 300
+
+
+def make_plan(problem: Problem) -> Plan:
+    """What the tuner needs to know."""
+    checks = problem.checks()
+    held_out = HeldOutEquations(checks) if checks else None
+    probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
+    objective, loss = choose_objective(problem, held_out, probes)
+    free = free_settings(problem) if objective != "none" else frozenset()
+    few = fewer_conditions(problem) if free else None
+    return Plan(
+        build=lambda settings: build_field(problem, problem.constraints, settings),
+        objective=objective,
+        loss=loss,
+        start=first_settings(problem),
+        rehearse=None if few is None else lambda settings: build_field(problem, few, settings),
+        checks=held_out,
+        probes=probes,
+        free=free,
+        factors=(NARROWEST / FIRST, WIDEST / (FIRST * spacing(problem))),
+        steps=problem.tuning.steps if "spread" in free else 0,
+        seed=problem.seed,
+    )
+
+
+def choose_objective(problem: Problem, held_out: HeldOutEquations | None, probes: Tensor) -> tuple[str, Loss]:
+    """As asked, or the residual elsewhere if any equation means something there; without tuning it is only shown."""
+    objective = problem.tuning.objective or ("held-out" if held_out else "leave-one-out")
+    if held_out is not None and objective in ("held-out", "none"):
+        return objective, held_out
+    return objective, make_objective("leave-one-out" if objective == "none" else objective, (), probes)
+
+
+def free_settings(problem: Problem) -> frozenset[str]:
+    """What is tuned: all that the problem does not fix."""
+    options = problem.basis
+    found = {
+        "bandwidth": options.bandwidth is None,
+        "size": options.type == "random-fourier" and options.size is None,
+        "poles": len(problem.poles) > 0,
+        "spread": options.type == "skewed-rbf",
+    }
+    return frozenset(name for name, free in found.items() if free)
+
+
+def first_settings(problem: Problem) -> Settings:
+    """Where the search begins: bandwidths of twice the spacing, in proportion to the extent of the domain."""
+    domain, options = problem.domain, problem.basis
+    widths = tuple(FIRST * spacing(problem) * (b - a) for a, b in zip(domain.lower, domain.upper, strict=True))
+    size = (options.size or 2.0) if options.type == "random-fourier" else 1.0
+    return Settings(options.bandwidth or widths, size, poles=len(problem.poles) > 0)
+
+
+def spacing(problem: Problem) -> float:
+    """The distance between neighbouring points over the extent of the domain."""
+    return max(c.points.shape[0] for c in problem.constraints) ** (-1 / problem.domain.dimension)
+
+
+def fewer_conditions(problem: Problem) -> tuple[Constraint, ...] | None:
+    """The conditions at fewer points, if there are many of them."""
+    return problem.rehearsal(REHEARSAL / problem.conditions) if problem.conditions > REHEARSE else None
+
+
+def build_field(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> ConstrainedField:
+    """The field for one choice of settings."""
+    basis = build_basis(problem, constraints, settings)
+    return ConstrainedField(basis, list(constraints), tolerance=problem.solving.tolerance, on_violation="warn")
+
+
+def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> Basis:
+    space, kind, width = problem.space, problem.basis.type, list(settings.bandwidth)
+    if kind == "random-fourier":
+        waves = RandomFourier(space, count_functions(space, constraints, settings.size), width, seed=problem.seed)
+        return Concat([waves, Kernel(space, problem.poles, Pole())]) if settings.poles else waves
+    if kind == "hermite":
+        return Hermite(space, list(constraints), Gaussian(width))
+    try:
+        if kind == "rbf":
+            return Kernel(space, list(constraints), Gaussian(width))
+        basis = SkewedRBF(space, list(constraints), bandwidth=width)
+    except RepeatedAnchorError:
+        raise ProblemError(
+            f"{kind} has one function per point, but several conditions hold at one point here; use type = "
+            "'random-fourier' or 'hermite'",
+            ("basis", "type"),
+        ) from None
+    if settings.spread:
+        generator = torch.Generator().manual_seed(problem.seed + 1)
+        noise = torch.randn(basis.log_bandwidth.shape, dtype=torch.float64, generator=generator)
+        with torch.no_grad():
+            basis.log_bandwidth.add_(settings.spread * noise.to(basis.log_bandwidth))
+    return basis
+
+
+def count_functions(space: Space, constraints: Sequence[Constraint], size: float) -> int:
+    """Functions per channel so that no group of channels has fewer than `size` of them per condition.
+
+    Channels that no equation couples are solved apart, each with the same functions, so that the group with the most
+    conditions per channel decides; and so does the channel with the most conditions of its own.
+    """
+    group = list(range(len(space.channels)))
+    rows: list[tuple[set[int], int]] = []
+    for constraint in constraints:
+        for terms in constraint.operator.rows:
+            touched = {space.frame.channel(term.channel) for term in terms if term.channel is not None}
+            rows.append((touched, constraint.points.shape[0]))
+            target = min(group[c] for c in touched)
+            merged = {group[c] for c in touched}
+            group = [target if g in merged else g for g in group]
+    most = 1.0
+    for g in set(group):
+        members = {c for c in range(len(group)) if group[c] == g}
+        most = max(most, sum(n for touched, n in rows if touched <= members) / len(members))
+    alone = [sum(n for touched, n in rows if touched == {c}) for c in range(len(group))]
+    return math.ceil(size * max(most, *alone))

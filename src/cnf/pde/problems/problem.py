@@ -1,0 +1,313 @@
+"""Problem: coordinates, domain, equations and points, from Python or from a file, made into constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import sympy as sp
+import torch
+from torch import Tensor
+
+from cnf.constraints import Constraint, Space
+from cnf.constraints.constraint import RightHandSide
+from cnf.errors import CnfError, LatexError, ProblemError
+from cnf.files import as_path
+from cnf.operators.latex import read_expression, used_coefficients
+from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.corners import place_poles
+from cnf.pde.domains.description import domain_from, to_text
+from cnf.pde.problems import options
+from cnf.pde.problems.entries import check_count, check_names, check_table, check_text, shown
+from cnf.pde.problems.equation import read_equations
+from cnf.pde.problems.parameters import Parameter, in_file, read_number, read_parameters
+from cnf.pde.problems.placing import Placing
+from cnf.pde.problems.source import find_line, read_source
+
+if TYPE_CHECKING:
+    from cnf.pde.problems.answer import Answer
+    from cnf.pde.problems.check import Check
+    from cnf.pde.tuning.trial import Report
+
+KEYS = (
+    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
+    *("domain", "equations", "points", "basis", "tuning", "solve", "exact"),
+)
+
+
+class Problem:
+    """Equations on a domain, with the same fields as a problem file, as plain values or objects.
+
+    `coordinates`, `channels`: names; `domain`: a `cnf.domains` object or a table; `equations`: tables with `on` and
+    `equation`, or {part: equation}; `parameters`: numbers, vectors and LaTeX; `points`, `basis`, `tuning`, `solve`:
+    options; `exact`: the solution, if it is known, for the error. Everything is read and checked here, once.
+    """
+
+    def __init__(
+        self,
+        coordinates: object,
+        channels: object = "u",
+        *,
+        domain: Domain | Mapping[str, object],
+        equations: object,
+        parameters: Mapping[str, object] | None = None,
+        vectors: Mapping[str, object] | None = None,
+        points: object = None,
+        basis: object = None,
+        tuning: object = None,
+        solve: object = None,
+        exact: object = None,
+        title: str = "",
+        description: str = "",
+        seed: int = 0,
+        folder: object = ".",
+    ):
+        self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
+        self.description = check_text(description, ("description",)) if description != "" else ""
+        self.seed = check_count(seed, ("seed",), 2**31 - 1, least=0)
+        self.folder = as_path(folder)
+        self.space = _read_space(coordinates, channels, vectors)
+        given = _any_table(parameters, "parameters")
+        self.parameters: dict[str, Parameter] = read_parameters(given, self.space)
+        self._used = self._used_by_parameters(given)
+        self.domain = self._read_domain(domain)
+        self.equations = read_equations(equations)
+        self.points = options.read_points(points)
+        self.basis = options.read_basis(basis, self.domain.dimension)
+        self.tuning = options.read_tuning(tuning)
+        self.solving = options.read_solve(solve)
+        self._refuse_idle(points, basis, tuning)
+        self.exact = self._read_exact(exact)
+        self._placing = Placing(self)
+        self._refuse_unused()
+        self._constraints: tuple[Constraint, ...] | None = None
+
+    @classmethod
+    def read(cls, path: object, **changes: object) -> Problem:
+        """The problem in a TOML file, with some entries changed; every complaint names the line.
+
+        A table among the changes, such as `points={"count": 900}`, changes only the entries it has.
+        """
+        source = as_path(path)
+        text, entries = read_source(source)
+        try:
+            check_table(entries, KEYS, ())
+            for key in ("coordinates", "domain", "equations"):
+                if key not in entries:
+                    raise ProblemError(f"the entry {key!r} is missing")
+            for key, value in check_table(changes, KEYS, ()).items():
+                both = isinstance(value, Mapping) and isinstance(entries.get(key), Mapping)
+                entries[key] = {**entries[key], **value} if both else value
+            problem = cls(**entries, folder=source.parent)
+            problem.constraints  # noqa: B018  # mistakes show here at the latest, while the lines are known
+            return problem
+        except ProblemError as error:
+            line = find_line(text, error.where)
+            place = f"{source}, line {line}" if line is not None else f"{source}"
+            raise type(error)(f"{place}: {error.message if line is not None else error}") from None
+        except CnfError as error:
+            raise ProblemError(f"{source}: {error}") from None
+
+    # -- what it asks ----------------------------------------------------------------------------------------------
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The equations at their points."""
+        if self._constraints is None:
+            self._constraints = self._placing.constraints()
+        return self._constraints
+
+    @property
+    def conditions(self) -> int:
+        return sum(c.rows for c in self.constraints)
+
+    @property
+    def domain_text(self) -> str:
+        """The domain in words."""
+        return to_text(self.domain)
+
+    @property
+    def has_poles(self) -> bool:
+        """Whether functions with poles in corners and holes may join the basis; their integrals are too costly."""
+        integrals = any("\\int" in equation.latex for equation in self.equations)
+        return self.basis.poles and self.domain.dimension == 2 and not isinstance(self.domain, Timed) and not integrals
+
+    @cached_property
+    def poles(self) -> Tensor:
+        """Where they have their poles, (N, D), outside the domain; none for domains without corners or holes."""
+        if not self.has_poles:
+            return torch.zeros(0, self.domain.dimension, dtype=torch.float64)
+        return place_poles(self.domain, self._placing.spacing())
+
+    def rehearsal(self, share: float) -> tuple[Constraint, ...]:
+        """The same equations at fewer points."""
+        return self._placing.constraints(share)
+
+    def checks(self) -> tuple[Constraint, ...]:
+        """The equations at other points of the same parts, where they are not imposed."""
+        return self._placing.checks()
+
+    def check(self) -> Check:
+        """What was read, how much of it there is, and hints about what is missing; nothing is solved."""
+        from cnf.pde.problems.check import check_problem
+
+        return check_problem(self)
+
+    def solve(self, report: Report | None = None) -> Answer:
+        """Tune, solve, certify; `report` is called with every trial. Ctrl-C in tuning keeps the best so far."""
+        from cnf.pde.problems.solving import solve_problem
+
+        return solve_problem(self, report)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def number(self, value: object, where: tuple[str | int, ...]) -> float:
+        """A number or LaTeX that stands for one."""
+        if isinstance(value, str):
+            self._use(value, where)
+        return read_number(value, self.space.frame, self.parameters, where)
+
+    def used_in(self, latex: str, extra: Mapping[str, object], where: tuple[str | int, ...]) -> set[str]:
+        """The names of parameters and extra coefficients that an equation uses."""
+        try:
+            return used_coefficients(latex, self.space.frame, {**self.parameters, **extra}, self.space.vectors)
+        except LatexError as error:
+            raise ProblemError(in_file(error), where) from None
+
+    def _use(self, latex: str, where: tuple[str | int, ...]) -> None:
+        self._used |= self.used_in(latex, {}, where)
+
+    def _used_by_parameters(self, given: Mapping[str, object]) -> set[str]:
+        used: set[str] = set()
+        for name, value in given.items():
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(part, str):
+                    used |= self.used_in(part, {}, ("parameters", name))
+        return used
+
+    def _refuse_unused(self) -> None:
+        used = self._used | self._placing.used
+        for name in self.parameters:
+            if name not in used:
+                raise ProblemError(
+                    f"the parameter {name!r} is given but nothing uses it; remove it, or correct the equation that "
+                    "should",
+                    ("parameters", name),
+                )
+
+    def _refuse_idle(self, points: object, basis: object, tuning: object) -> None:
+        """Options that would do nothing here are mistakes in writing."""
+        plane = self.domain.dimension == 2 and not isinstance(self.domain, Timed)
+        idle = {
+            ("points", "boundary"): self.domain.dimension == 1,
+            ("basis", "poles"): not plane and self.basis.poles,
+            ("tuning", "steps"): self.basis.type != "skewed-rbf",
+        }
+        why = {
+            "boundary": "the boundary of an interval is two points",
+            "poles": "poles are for plane domains without time",
+            "steps": "only skewed-rbf is trained",
+        }
+        for (table, key), useless in idle.items():
+            given = {"points": points, "basis": basis, "tuning": tuning}[table]
+            if useless and isinstance(given, Mapping) and key in given:
+                raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
+
+    def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
+        where = ("domain",)
+        if isinstance(given, Domain):
+            domain = given
+        elif isinstance(given, Mapping):
+            try:
+                domain = domain_from(given, number=lambda value: self.number(value, where))
+            except ProblemError:
+                raise
+            except CnfError as error:
+                raise ProblemError(str(error), where) from None
+            except (ArithmeticError, ValueError):
+                raise ProblemError(
+                    "the domain is too large or too small for its numbers; use other units", where
+                ) from None
+        else:
+            raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
+        names = self.space.coordinates
+        if domain.dimension != len(names):
+            timed = ", time included" if isinstance(domain, Timed) else ""
+            advice = "; for the time t write time = [0, 1] in the domain" if "t" in names and not timed else ""
+            raise ProblemError(
+                f"the domain has {domain.dimension} dimensions{timed}, but the coordinates are {', '.join(names)}"
+                f"{advice}",
+                where,
+            )
+        if "t" in names[:-1] or ("t" in names and len(names) > 1 and not isinstance(domain, Timed)):
+            raise ProblemError(
+                "the time t is the last coordinate and has an interval of its own: coordinates = 'x t' and, in the "
+                "domain, time = [0, 1]",
+                where,
+            )
+        return domain
+
+    def _read_exact(self, given: object) -> dict[str, Callable[[Tensor], Tensor]] | None:
+        found: dict[str, Callable[[Tensor], Tensor]] = {}
+        for channel, value in options.read_exact(given, self.space.channels).items():
+            where = ("exact", channel)
+            if callable(value) and not isinstance(value, sp.Basic):
+                found[channel] = value
+                continue
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", where)
+            text = str(value)
+            self._use(text, where)
+            try:
+                expression = read_expression(text, self.space.frame, dict(self.parameters))
+            except LatexError as error:
+                raise ProblemError(in_file(error), where) from None
+            found[channel] = _evaluator(expression, self.space)
+        for channel, function in found.items():
+            self._try_exact(channel, function)
+        return found or None
+
+    def _try_exact(self, channel: str, function: Callable[[Tensor], Tensor]) -> None:
+        """Mistakes in an exact solution show before the work, not after."""
+        where = ("exact", channel)
+        points = self.domain.fill(50, "halton", self.seed)
+        try:
+            values = torch.as_tensor(function(points)).reshape(-1)
+        except Exception as error:  # a callable of the user may raise anything
+            raise ProblemError(f"the exact solution fails: {type(error).__name__}: {error}", where) from None
+        if values.shape[0] != points.shape[0]:
+            raise ProblemError(f"the exact solution gives {values.shape[0]} values for {points.shape[0]} points", where)
+        bad = int((~torch.isfinite(values)).sum())
+        if 2 * bad > len(values):
+            raise ProblemError(f"the exact solution is NaN or infinite at {bad} of {len(values)} points", where)
+
+    def __repr__(self) -> str:
+        return f"Problem({self.title!r}: {len(self.equations)} equations for {', '.join(self.space.channels)})"
+
+
+def _read_space(coordinates: object, channels: object, vectors: Mapping[str, object] | None) -> Space:
+    names, fields = check_names(coordinates, ("coordinates",)), check_names(channels, ("channels",))
+    groups = _any_table(vectors, "vectors")
+    parts = {name: check_names(value, ("vectors", name)) for name, value in groups.items()}
+    try:
+        return Space(names, fields, vectors=parts)
+    except CnfError as error:
+        raise ProblemError(str(error), ("coordinates",)) from None
+
+
+def _any_table(given: object, key: str) -> dict:
+    """A table with keys of any name; nothing is an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"expected a table of entries, got {shown(given)}", (key,))
+    return dict(given or {})
+
+
+def _evaluator(expression: sp.Expr, space: Space) -> Callable[[Tensor], Tensor]:
+    side = RightHandSide((expression,), space.frame)
+
+    def evaluate(points: Tensor) -> Tensor:
+        with torch.no_grad():
+            return side.at(points, 1, "exact")[:, 0]
+
+    return evaluate

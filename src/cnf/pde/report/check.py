@@ -1,0 +1,27 @@
+"""The text that `cnf check` prints: what was read, how many conditions there are, what may be missing."""
+
+from __future__ import annotations
+
+from cnf.pde.problems import Check
+from cnf.reports.tables import text_table
+
+
+def check_text(check: Check) -> str:
+    """A Check in lines."""
+    rows = [[r.name, r.where, str(r.points), str(r.rows)] for r in check.readings]
+    lines = [
+        check.title,
+        f"domain    {check.domain}",
+        "",
+        text_table(["equation", "holds on", "points", "conditions"], rows, left=2),
+        f"{check.conditions} conditions in all",
+        "",
+    ]
+    for reading in check.readings:
+        lines += [f"{reading.name}", f"  written  {reading.written}", f"  read     {reading.read}"]
+    lines.append("")
+    if check.hints:
+        lines += [f"hint: {hint}" for hint in check.hints]
+    else:
+        lines.append("as many conditions as the orders of the equations ask for")
+    return "\n".join(lines)

@@ -1,0 +1,217 @@
+"""Pictures of an answer: the field with its conditions, its error or residual, and the trials of the tuning.
+
+Signed fields get a diverging colour map with its grey at zero, others a sequential one; errors and residuals are on
+logarithmic scales. What is outside the domain stays white. Needs the extra `viz` (matplotlib).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cnf.pde.report.exports import is_timed
+from cnf.pde.report.map_panels import add_bar, draw_map, find_decades, find_scale, find_shape, math_name, plain
+from cnf.pde.report.planes import Line, Plane, sample_line, sample_plane
+from cnf.pde.report.table import find_part
+from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
+
+if TYPE_CHECKING:
+    from cnf.pde.problems.answer import Answer
+
+COLOURS = (ORANGE, GREEN, RED, SKY, "#CC79A7", BLUE, "#F0E442")
+FILLS = ("white", INK, "#B5B5B5")  # points inside
+MARKS = ("s", "^", "D", "v", "P", "X")
+GRID = {"which": "major", "color": "#E2E2E2", "linewidth": 0.7}
+SNAPSHOTS = 4
+MOST_CHANNELS = 6  # drawn; a picture of more has no readable panels
+
+
+def plot_field(answer: Answer, path: object) -> Path:
+    """The picture that fits the problem: a curve, a map, snapshots in time, or three planes through the middle."""
+    dimension = len(answer.problem.space.coordinates)
+    if dimension == 1:
+        return plot_line(answer, sample_line(answer), path)
+    if dimension == 2:
+        return plot_plane(answer, sample_plane(answer, (0, 1), {}, 201), path)
+    return plot_planes(answer, choose_planes(answer), path)
+
+
+def choose_planes(answer: Answer) -> list[Plane]:
+    """Snapshots in time for two space coordinates; else three planes through the middle, at the last time if any."""
+    domain = answer.problem.domain
+    dimension = len(domain.lower)
+    if is_timed(answer) and dimension == 3:
+        times = np.linspace(domain.lower[2], domain.upper[2], SNAPSHOTS)
+        return [sample_plane(answer, (0, 1), {2: float(time)}, 101) for time in times]
+    middle = {k: (domain.lower[k] + domain.upper[k]) / 2 for k in range(dimension)}
+    if is_timed(answer):
+        middle[dimension - 1] = domain.upper[-1]
+    pairs = ((0, 1), (0, 2), (1, 2))
+    return [sample_plane(answer, pair, {k: v for k, v in middle.items() if k not in pair}, 101) for pair in pairs]
+
+
+def plot_line(answer: Answer, line: Line, path: object) -> Path:
+    """One column per channel: the curve with its conditions above, the error or the residual below."""
+    space = answer.problem.space
+    shown = min(len(space.channels), MOST_CHANNELS)
+    columns = min(shown, 3)
+    rows = -(-shown // columns)
+    below = line.errors is not None or line.residual is not None
+
+    def paint(figure: Any) -> None:
+        heights = ((2.0, 1.0) if below else (1.0,)) * rows
+        panels = figure.subplots(len(heights), columns, squeeze=False, sharex=True, height_ratios=heights)
+        step = 2 if below else 1
+        for k in range(rows * columns):
+            row, column = step * (k // columns), k % columns
+            if k >= shown:
+                for extra in range(step):
+                    panels[row + extra, column].set_visible(False)
+                continue
+            top = panels[row, column]
+            if line.exact is not None and np.isfinite(line.exact[k]).any():
+                top.plot(line.at, line.exact[k], color=GREY, linewidth=5, alpha=0.4, label="exact", zorder=2)
+            top.plot(line.at, line.values[k], color=BLUE, linewidth=1.8, label="solution", zorder=3)
+            _mark_on_curve(answer, top, line, k)
+            top.set_ylabel(math_name(space.channels[k]))
+            top.grid(True, **GRID)
+            last = top
+            if below:
+                last = panels[row + 1, column]
+                errors = line.errors[k] if line.errors is not None else line.residual
+                _plot_error(last, line.at, errors, "|error|" if line.errors is not None else "|residual|")
+            last.set_xlabel(math_name(space.coordinates[0]))
+            last.set_xlim(line.at[0], line.at[-1])
+            last.tick_params(labelbottom=True)
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+
+    return draw(path, (6.8 if columns == 1 else 4.4 * columns, rows * (4.9 if below else 3.6)), paint)
+
+
+def _plot_error(panel: Any, at: np.ndarray, errors: np.ndarray | None, label: str) -> None:
+    panel.set_ylabel(label)
+    panel.grid(True, **GRID)
+    if errors is None or not np.isfinite(errors).any():
+        panel.text(0.5, 0.5, "no exact solution given", transform=panel.transAxes, ha="center", color=GREY)
+        return
+    low, high = find_decades([errors])
+    panel.semilogy(at, np.maximum(errors, low), color=RED, linewidth=1.0)
+    panel.set_ylim(low, high)
+    panel.minorticks_off()
+
+
+def _mark_on_curve(answer: Answer, panel: Any, line: Line, channel: int) -> None:
+    """The points of every constraint, put on the curve."""
+    for name, points, style in styled_points(answer):
+        at = points[:, 0]
+        height = np.interp(at, line.at, line.values[channel])
+        panel.plot(at, height, **style, label=name, zorder=4, clip_on=False)
+
+
+def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]]:
+    """(legend, points (P, D), markers) of every constraint that has points: dots inside, shapes for the other parts."""
+    found = []
+    where = {equation.name: find_part(equation) for equation in answer.problem.equations}
+    within = apart = 0
+    for constraint in answer.field.constraints:
+        if where.get(constraint.name, "interior") is None:
+            continue  # an integral over everything is nowhere
+        points = constraint.points.detach().cpu().numpy()
+        style: dict[str, Any] = {"linestyle": "none", "markeredgecolor": INK}
+        if where.get(constraint.name, "interior") == "interior":
+            small = 2.4 if len(points) <= 600 else 1.6
+            style |= {"marker": "o", "markersize": small, "markeredgewidth": 0.35}
+            style["markerfacecolor"] = FILLS[within % len(FILLS)]
+            within += 1
+        else:
+            style |= {"marker": MARKS[apart % len(MARKS)], "markersize": 4.2, "markeredgewidth": 0.5}
+            style["markerfacecolor"] = COLOURS[apart % len(COLOURS)]
+            apart += 1
+        found.append((f"{plain(constraint.name)} ({len(points)})", points, style))
+    return found
+
+
+def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
+    """The whole of a problem in two coordinates: every channel, its error beside it, or one map of the residual."""
+    space = answer.problem.space
+    shown = min(len(space.channels), MOST_CHANNELS)
+    titles: list[tuple[str, np.ndarray, bool]] = []  # title, values, logarithmic
+    for k, name in enumerate(space.channels[:shown]):
+        titles.append((f"solution {math_name(name)}", plane.values[k], False))
+        if plane.errors is not None and np.isfinite(plane.errors[k]).any():
+            error = (answer.errors or {}).get(name, float("nan"))
+            relative = f", relative {error:.1e}" if np.isfinite(error) else ""
+            titles.append((f"|error| of {math_name(name)}{relative}", plane.errors[k], True))
+    if plane.residual is not None:
+        titles.append(("|residual| of the equations inside", plane.residual, True))
+    columns = 2 if len(titles) in (1, 2, 4) or plane.errors is not None else 3
+    columns = min(columns, len(titles))
+    rows = -(-len(titles) // columns)
+    width, height = find_shape(plane, is_timed(answer))
+
+    def paint(figure: Any) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for k, panel in enumerate(panels.flat):
+            if k >= len(titles):
+                panel.set_visible(False)
+                continue
+            title, values, logarithmic = titles[k]
+            scale = find_scale([values], [plane.inside], logarithmic)
+            image = draw_map(panel, plane, values, scale, width / height)
+            panel.set_title(title)
+            panel.set_xlabel(math_name(space.coordinates[0]))
+            panel.set_ylabel(math_name(space.coordinates[1]))
+            add_bar(figure, image, panel, "", logarithmic)
+        for name, points, style in styled_points(answer):
+            panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), markerscale=1.4)
+
+    legend = 0.24 * -(-len(answer.field.constraints) // 4)
+    size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
+    return draw(path, size, paint)
+
+
+def plot_planes(answer: Answer, planes: Sequence[Plane], path: object) -> Path:
+    """One column per plane; two rows per channel (solution and error), or one and a last row for the residual."""
+    space = answer.problem.space
+    shown = min(len(space.channels), MOST_CHANNELS)
+    rows: list[tuple[str, list[np.ndarray], bool]] = []
+    for k, name in enumerate(space.channels[:shown]):
+        rows.append((math_name(name), [p.values[k] for p in planes], False))
+        errors = [np.full_like(p.values[k], np.nan) if p.errors is None else p.errors[k] for p in planes]
+        if any(np.isfinite(e).any() for e in errors):
+            rows.append((f"|error| of {math_name(name)}", errors, True))
+    residuals = [np.full_like(p.values[0], np.nan) if p.residual is None else p.residual for p in planes]
+    if any(np.isfinite(r).any() for r in residuals):
+        rows.append(("|residual|", residuals, True))
+    shapes = [find_shape(plane, False, side=2.3) for plane in planes]
+    same = len({plane.axes for plane in planes}) == 1
+
+    def paint(figure: Any) -> None:
+        figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06)
+        panels = figure.subplots(len(rows), len(planes), squeeze=False, sharex="col", sharey="row" if same else "none")
+        for row, (label, arrays, logarithmic) in enumerate(rows):
+            line = panels[row]
+            scale = find_scale(arrays, [p.inside for p in planes], logarithmic)
+            for panel, plane, values, (width, height) in zip(line, planes, arrays, shapes, strict=True):
+                image = draw_map(panel, plane, values, scale, width / height)
+                first, second = (math_name(space.coordinates[k]) for k in plane.axes)
+                if row == len(rows) - 1:
+                    panel.set_xlabel(first)
+                if panel is line[0] or not same:
+                    panel.set_ylabel(second)
+            add_bar(figure, image, line[-1], label, logarithmic)
+        for panel, plane in zip(panels[0], planes, strict=True):
+            panel.set_title(
+                ", ".join(f"{math_name(space.coordinates[k])} = {value:.3g}" for k, value in plane.fixed.items())
+            )
+
+    width = sum(w + (0.25 if same else 0.65) for w, _ in shapes) + 1.4
+    height = len(rows) * (max(h for _, h in shapes) + 0.35) + 0.8
+    return draw(path, (width, height), paint)

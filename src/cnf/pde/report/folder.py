@@ -1,0 +1,148 @@
+"""Everything about an answer in one folder: the solved field, its numbers, data files, pictures and a report."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cnf.files import write_atomically
+from cnf.pde.report.animation import write_animation
+from cnf.pde.report.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
+from cnf.pde.report.field_plots import plot_field
+from cnf.pde.report.page import write_report
+from cnf.pde.report.table import list_equations
+from cnf.pde.report.trial_plots import plot_trials
+from cnf.reports.plots import check_pictures
+from cnf.reports.results import Run, publish
+
+if TYPE_CHECKING:
+    from cnf.pde.problems.answer import Answer
+
+
+# Files that not every answer has: one of an earlier problem in the same folder would be taken for this one's.
+OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")
+
+
+def is_answer(folder: Path) -> bool:
+    """Whether the folder holds an answer."""
+    return (folder / "solution.pt").is_file()
+
+
+def write_answer(
+    answer: Answer, folder: object, progress: Callable[[str], None] | None = None, pictures: bool = True
+) -> list[Path]:
+    """Write all files into `folder`, which is complete or as it was before (see `cnf.reports.results`); their paths.
+
+    Always: solution.pt, certificate.txt, summary.json, solution.csv, solution.npz, report.html; solution.vti, .vtu or
+    .pvd for up to three space coordinates; with `pictures` field.png, tuning.png if anything was tuned, animation.gif
+    for time problems. `progress` is told the name of each file before it is written.
+    """
+    if pictures:
+        check_pictures()
+    tell = progress or (lambda name: None)
+    written: list[Path] = []
+    with publish(folder, "answer", OPTIONAL) as results:
+
+        def write(name: str, make: Callable[[Path], object]) -> Path:
+            tell(name)
+            make(results.folder / name)
+            written.append(results.folder / name)
+            return written[-1]
+
+        write("solution.pt", answer.field.save)
+        write("certificate.txt", lambda path: _write_text(path, f"{answer.certificate}\n"))
+        write("summary.json", lambda path: _write_text(path, summary_text(answer, results.run)))
+        tell("values on a grid")
+        grid = answer.grid(grid_counts(answer))
+        write("solution.csv", lambda path: write_csv(answer, grid, path))
+        write("solution.npz", lambda path: write_npz(answer, grid, path))
+        tell("files for ParaView")
+        written += write_vtk_files(answer, grid, results.folder)
+        shown: list[Path] = []
+        if pictures:
+            shown.append(write("field.png", lambda path: plot_field(answer, path)))
+            if len(answer.tuning.trials) > 1:
+                shown.append(write("tuning.png", lambda path: plot_trials(answer, path)))
+            if is_timed(answer):
+                shown.append(write("animation.gif", lambda path: write_animation(answer, path)))
+        write("report.html", lambda path: write_report(answer, path, shown, results.run))
+    return results.published(written)
+
+
+def summary_text(answer: Answer, run: Run | None = None) -> str:
+    """The numbers of an answer as JSON, with the run that writes them; what is NaN or infinite becomes null."""
+    from cnf import __version__
+
+    certificate, problem, tuning = answer.certificate, answer.problem, answer.tuning
+    summary = {
+        "run": asdict(run) if run is not None else None,
+        "title": problem.title,
+        "coordinates": list(problem.space.coordinates),
+        "channels": list(problem.space.channels),
+        "exact": certificate.exact,
+        "worst_relative_residual": certificate.worst,
+        "tolerance": certificate.tolerance,
+        "equations": [
+            {
+                "name": row.name,
+                "on": row.where,
+                "latex": row.latex,
+                "points": row.points,
+                "conditions": row.conditions,
+                "residual": row.absolute,
+                "relative_residual": row.relative,
+                "held_out_relative_residual": row.held_out,
+            }
+            for row in list_equations(answer)
+        ],
+        "conditions": certificate.conditions,
+        "functions": certificate.functions,
+        "rank": certificate.rank,
+        "condition": certificate.condition,
+        "weight_norm": certificate.weight_norm,
+        "notes": list(certificate.notes),
+        "errors": answer.errors,
+        "disagreement": answer.disagreement,
+        "estimate": answer.estimate,
+        "tuning": {
+            "objective": tuning.objective,
+            "interrupted": tuning.interrupted,
+            "best": _trial(tuning.best) if tuning.trials else None,
+            "trials": [_trial(trial) for trial in tuning.trials],
+        },
+        "seconds": answer.seconds,
+        "seed": problem.seed,
+        "versions": {"cnf": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
+    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _trial(trial: Any) -> dict[str, object]:
+    keys = ("loss", "residual", "exact", "conditions", "seconds")
+    return {"settings": dict(trial.settings), **{key: getattr(trial, key) for key in keys}}
+
+
+def _plain(value: Any) -> Any:
+    """The value in the types that JSON has."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return _plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def _write_text(path: Path, text: str) -> Path:
+    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))

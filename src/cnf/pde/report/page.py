@@ -1,0 +1,203 @@
+"""The report of an answer: one HTML file with everything in it, no scripts, nothing from the network.
+
+All text of the user is escaped; formulas are MathML (see `mathml`); pictures are embedded.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import platform
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from cnf.files import write_atomically
+from cnf.operators.printing import CoefficientPrinter
+from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
+from cnf.reports.mathml import is_available, typeset
+from cnf.reports.page_style import STYLE
+
+if TYPE_CHECKING:
+    from cnf.constraints import Constraint
+    from cnf.pde.problems.answer import Answer
+    from cnf.reports.results import Run
+
+CAPTIONS = {
+    "field.png": "The solution, and its error or the residual between the points.",
+    "animation.gif": "The solution over time.",
+    "tuning.png": "What every trial of the tuning achieved.",
+}
+TYPES = {".png": "image/png", ".gif": "image/gif"}
+
+
+def write_report(answer: Answer, path: object, pictures: Sequence[Path] = (), run: Run | None = None) -> Path:
+    """Write the report with the given pictures in it, and with the run that makes it."""
+    text = report_markup(answer, pictures, run)
+    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None = None) -> str:
+    """The whole page, well formed as XML too."""
+    problem = answer.problem
+    title = problem.title or "Solved problem"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(problem.description)}</p>' if problem.description else "",
+        _verdict(answer),
+        "".join(_picture(p) for p in pictures if p.name == "field.png"),
+        _problem(answer),
+        _equations(answer),
+        "".join(_picture(p) for p in pictures if p.name == "animation.gif"),
+        _facts(answer),
+        _trials(answer),
+        "".join(_picture(p) for p in pictures if p.name == "tuning.png"),
+        f"<h2>Certificate</h2><pre>{escape(str(answer.certificate))}</pre>",
+        _use(answer),
+        _versions(answer, run),
+    ]
+    body = "\n".join(part for part in parts if part)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        '<meta name="color-scheme" content="light dark"/>\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _verdict(answer: Answer) -> str:
+    classes = {True: "good", False: "bad", None: "plain"}
+    items = "".join(f'<li class="{classes[good]}">{escape(text)}</li>' for good, text in judge_answer(answer))
+    advice = answer.certificate.advice()
+    extra = f'<p class="note">{escape(advice[:1].upper() + advice[1:])}.</p>' if advice else ""
+    return f'<ul class="verdict">{items}</ul>{extra}'
+
+
+def _problem(answer: Answer) -> str:
+    space, domain = answer.problem.space, answer.problem.domain
+    ranges = "".join(
+        f"<li>{typeset(_symbol(name))} from {low:g} to {high:g}</li>"
+        for name, low, high in zip(space.coordinates, domain.lower, domain.upper, strict=True)
+    )
+    channels = ", ".join(typeset(_symbol(name)) for name in space.channels)
+    kind = escape(answer.problem.domain_text)
+    note = "" if is_available() else '<p class="note">Formulas are shown as LaTeX: latex2mathml is not installed.</p>'
+    where = f"<dt>Domain</dt><dd>{kind}<ul>{ranges}</ul></dd>"
+    return f"<h2>Problem</h2><dl><dt>Unknown</dt><dd>{channels}</dd>{where}</dl>{note}"
+
+
+def _symbol(name: str) -> str:
+    from cnf.operators.printing import latex_name
+
+    return latex_name(name)
+
+
+def _equations(answer: Answer) -> str:
+    lines = []
+    for row in list_equations(answer):
+        read = typeset(read_equation(row.constraint))
+        cells = [
+            f"<th scope='row'>{escape(row.name)}</th>",
+            f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",
+            f"<td>{escape(row.where)}</td>",
+            f"<td class='number'>{row.points}</td>",
+            *(f"<td class='number'>{show_number(v)}</td>" for v in (row.absolute, row.relative, row.held_out)),
+        ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        "<h2>Equations</h2><div class='wide'><table><thead><tr><th>name</th><th>equation</th><th>where</th>"
+        "<th class='number'>points</th><th class='number'>worst residual</th><th class='number'>relative</th>"
+        "<th class='number'>relative, between the points</th></tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def read_equation(constraint: Constraint) -> str:
+    """The equation as the library understood it: the operator in normal form and its right-hand side, row by row."""
+    rows = constraint.operator.to_latex().split("; ")
+    source, frame = constraint.right_hand_side.source, constraint.operator.frame
+    if isinstance(source, tuple):
+        sides = [CoefficientPrinter(frame, {}).doprint(e) for e in source]
+    elif isinstance(source, int | float):
+        sides = [f"{source:g}"] * len(rows)
+    else:
+        sides = [r"\mathrm{data}"] * len(rows)
+    if len(sides) != len(rows):
+        return constraint.operator.to_latex()
+    return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
+
+
+def _picture(path: Path) -> str:
+    """An embedded picture with its caption."""
+    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    caption = escape(CAPTIONS.get(path.name, path.name))
+    return (
+        f'<figure><img src="data:{TYPES[path.suffix]};base64,{data}" alt="{caption}"/>'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _facts(answer: Answer) -> str:
+    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in list_facts(answer).items())
+    return f"<h2>Solution</h2><dl>{items}</dl>"
+
+
+def _trials(answer: Answer) -> str:
+    trials = answer.tuning.trials
+    if len(trials) < 2:
+        return ""
+    names = list(dict.fromkeys(name for t in trials for name in t.settings))
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    lines = []
+    for k, trial in enumerate(trials):
+        best = trial is answer.tuning.best or trial == answer.tuning.best
+        cells = "".join(f"<td>{escape(show_setting(trial.settings.get(name, '-')))}</td>" for name in names)
+        loss = f"{trial.loss:.2f}" if math.isfinite(trial.loss) else "unsolvable"
+        lines.append(
+            f"<tr class='{'best' if best else 'other'}'><td class='number'>{k + 1}</td>{cells}"
+            f"<td class='number'>{trial.conditions}</td>"
+            f"<td class='number'>{loss}</td>"
+            f"<td class='number'>{show_number(trial.residual)}</td><td class='number'>{trial.seconds:.2f}</td>"
+            f"<td>{'chosen' if best else ''}</td></tr>"
+        )
+    return (
+        f"<h2>Tuning</h2><p>Objective: {escape(answer.tuning.objective)}; smaller is better.</p>"
+        f"<details><summary>{len(trials)} trials</summary><div class='wide'><table><thead><tr><th>trial</th>{head}"
+        "<th class='number'>conditions</th><th class='number'>objective (log10)</th>"
+        "<th class='number'>relative held-out residual</th>"
+        f"<th class='number'>seconds</th><th></th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>"
+    )
+
+
+def _use(answer: Answer) -> str:
+    space = answer.problem.space
+    point = ", ".join(
+        f"{(a + b) / 2:g}" for a, b in zip(answer.problem.domain.lower, answer.problem.domain.upper, strict=True)
+    )
+    first, channel = space.coordinates[0], space.channels[0]
+    lines = [
+        "import cnf, torch",
+        "",
+        'field = cnf.load("solution.pt")',
+        f"x = torch.tensor([[{point}]], dtype=torch.float64)  # columns {', '.join(space.coordinates)}",
+        f"print(field(x))  # {', '.join(space.channels)}",
+        f'print(field.solution.apply(r"\\partial_{_symbol(first)} {_symbol(channel)}", x))',
+    ]
+    return f"<h2>Going on with the solution</h2><pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def _versions(answer: Answer, run: Run | None) -> str:
+    from cnf import __version__
+
+    texts = [
+        f"cnf {__version__}",
+        f"torch {torch.__version__}",
+        f"Python {platform.python_version()}",
+        f"seed {answer.problem.seed}",
+        f"{answer.seconds:.1f} s",
+        *([f"run {run.identifier}", run.command] if run is not None else []),
+    ]
+    return f"<footer>{escape(' · '.join(texts))}</footer>"

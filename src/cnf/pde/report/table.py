@@ -1,0 +1,144 @@
+"""The table of an answer: every equation with its residuals, and what was found about the whole, as plain text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cnf.reports.tables import text_table
+
+if TYPE_CHECKING:
+    from cnf.constraints import Constraint
+    from cnf.pde.problems.answer import Answer
+    from cnf.pde.problems.equation import Equation
+
+WIDEST = 40  # characters of a name in the table
+
+
+@dataclass(frozen=True)
+class EquationRow:
+    """What is reported about one equation; NaN where a number was not measured."""
+
+    name: str
+    where: str
+    latex: str  # as written
+    constraint: Constraint
+    points: int
+    conditions: int
+    absolute: float
+    relative: float
+    held_out: float
+
+
+def list_equations(answer: Answer) -> list[EquationRow]:
+    """One row per constraint of the field, in its order."""
+    written = {equation.name: equation for equation in answer.problem.equations}
+    rows = []
+    for constraint in answer.field.constraints:
+        equation, residual = written.get(constraint.name), answer.certificate.residuals.get(constraint.name)
+        rows.append(
+            EquationRow(
+                name=constraint.name,
+                where=find_part(equation) or "everywhere",
+                latex=equation.latex if equation else constraint.operator.to_latex(),
+                constraint=constraint,
+                points=constraint.points.shape[0],
+                conditions=constraint.rows,
+                absolute=residual.absolute if residual is not None else math.nan,
+                relative=residual.relative if residual is not None else math.nan,
+                held_out=float(answer.held_out.get(constraint.name, math.nan)),
+            )
+        )
+    return rows
+
+
+def find_part(equation: Equation | None) -> str | None:
+    """Where an equation holds: the part of the domain or the file of its points; None if it needs no points."""
+    return None if equation is None else equation.on or equation.file
+
+
+def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
+    """The verdict in sentences, each good (True), bad (False) or neither (None): conditions, resolution, error."""
+    certificate = answer.certificate
+    worst, tolerance = f"{certificate.worst:.1e}", f"{certificate.tolerance:.0e}"
+    found: list[tuple[bool | None, str]] = []
+    if certificate.exact:
+        found.append((True, f"Every condition holds: worst relative residual {worst}, tolerance {tolerance}."))
+    else:
+        found.append((False, f"NOT EXACT: worst relative residual {worst}, tolerance {tolerance}."))
+    worst = f"{answer.worst_held_out:.1e}"
+    if math.isnan(answer.worst_held_out):
+        found.append((None, "Between the points nothing could be measured."))
+    elif answer.resolved:
+        found.append((True, f"Resolved between the points: relative residual {worst} there."))
+    else:
+        found.append((False, f"NOT RESOLVED between the points: relative residual {worst} there; use more points."))
+    if answer.errors:
+        errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
+        found.append((None, f"Relative error against the exact solution: {errors}."))
+    if not math.isnan(answer.estimate):
+        found.append(
+            (None, f"Estimate of the relative error, from the residual and a second solution: {answer.estimate:.1e}.")
+        )
+    return found
+
+
+def answer_table(answer: Answer) -> str:
+    """What `cnf solve` prints: a line per equation, the system, the errors, the tuning, the time."""
+    header = ["equation", "where", "points", "worst |Lf - g|", "relative", "between the points"]
+    rows = [
+        [
+            shorten(row.name),
+            shorten(row.where, 24),
+            str(row.points),
+            show_number(row.absolute),
+            show_number(row.relative),
+            show_number(row.held_out),
+        ]
+        for row in list_equations(answer)
+    ]
+    return "\n".join([text_table(header, rows, left=2), "", *(f"{k:<12}{v}" for k, v in list_facts(answer).items())])
+
+
+def list_facts(answer: Answer) -> dict[str, str]:
+    """What there is to say about the whole: label -> text."""
+    certificate = answer.certificate
+    facts = {
+        "system": f"rank {certificate.rank} of {certificate.conditions} conditions, condition number "
+        f"{certificate.condition:.1e}, {certificate.functions} functions"
+    }
+    if answer.errors:
+        facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
+    if not math.isnan(answer.estimate):
+        facts["estimate"] = (
+            f"{answer.estimate:.1e} (of the relative error: residual between the points, second solution)"
+        )
+    trials = answer.tuning.trials
+    settings = ", ".join(f"{k} {show_setting(v)}" for k, v in answer.tuning.best.settings.items()) if trials else "-"
+    stopped = ", interrupted" if answer.tuning.interrupted else ""
+    facts["settings"] = f"{settings} ({answer.tuning.objective}: {len(trials)} trials{stopped})"
+    facts["time"] = f"{answer.seconds:.1f} s"
+    return facts
+
+
+def show_number(value: float) -> str:
+    """A residual as text; a dash where nothing was measured."""
+    return "-" if math.isnan(value) else f"{value:.1e}"
+
+
+def show_setting(value: object) -> str:
+    """A setting as short text: numbers with four digits."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return "(" + ", ".join(show_setting(v) for v in value) + ")"
+    return str(value)
+
+
+def shorten(text: str, width: int = WIDEST) -> str:
+    """One line of at most `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

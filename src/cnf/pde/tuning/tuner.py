@@ -1,0 +1,270 @@
+"""The tuner: bandwidths, size and covariances chosen by an objective, without anything set by hand.
+
+In order: one common factor on all bandwidths by a line search; the bandwidth of every coordinate on its own; the number
+of functions; for `SkewedRBF` how far the widths are spread, then training steps on all of them. A large problem is
+rehearsed with fewer points first; the full size then only walks on from what the rehearsal found, towards smaller
+bandwidths, since closer points resolve more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, CnfWarning
+from cnf.field import ConstrainedField
+from cnf.pde.tuning.objectives import HeldOutEquations
+from cnf.pde.tuning.trial import Report, Settings, Trial, Tuning, as_mapping
+from cnf.solution import Solution
+from cnf.training.fit import fit
+from cnf.training.losses import Loss
+from cnf.training.search import search_line, walk
+
+SCAN, REFINE, RATIO = 4, 4, math.log(2.0)
+SIDESTEP = math.log(1.5)  # first step along one coordinate
+SHRINK = math.log(0.8)  # step of the walk at full size
+SIZES = (3.0,)  # functions per condition tried besides the first
+SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
+ENOUGH = -13.0  # log10 of a relative residual below which there is nothing to gain but rounding
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tuned: how to build a field from settings, what makes one better, and where to begin."""
+
+    build: Callable[[Settings], ConstrainedField]
+    objective: str
+    loss: Loss
+    start: Settings
+    rehearse: Callable[[Settings], ConstrainedField] | None = None  # the same problem with fewer points
+    checks: HeldOutEquations | None = None  # to report the held-out residual whatever the objective
+    probes: Tensor | None = None  # (P, D), where the fields of different trials are compared
+    free: frozenset[str] = frozenset({"bandwidth", "size"})  # names of the settings that may change
+    factors: tuple[float, float] = (0.0, math.inf)  # smallest and largest factor on the bandwidths of the start
+    steps: int = 0  # training steps of all covariances at the end
+    seed: int = 0
+
+
+@dataclass
+class Search:
+    """The state of one search: trials so far, and the best at full size with its field."""
+
+    plan: Plan
+    report: Report | None
+    trials: list[Trial] = field(default_factory=list)
+    settings: list[Settings] = field(default_factory=list)
+    best: tuple[Trial, ConstrainedField] | None = None
+
+    def attempt(self, settings: Settings, rehearsal: bool) -> float:
+        """Build, solve, measure; returns what the search minimises."""
+        build = self.plan.rehearse if rehearsal and self.plan.rehearse is not None else self.plan.build
+        started = time.perf_counter()
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore", CnfWarning)  # the final certificate repeats what still holds
+                built = build(settings)
+                built.eval()
+                trial = self.measured(built.solution, settings, started)
+        except CnfError:
+            trial, built = Trial(as_mapping(settings), math.inf, exact=False, missed=math.inf), None
+        self.record(trial, settings, None if rehearsal else built)
+        return trial.score
+
+    def measured(self, solution: Solution, settings: Settings, started: float) -> Trial:
+        plan = self.plan
+        residual = math.nan
+        if plan.checks is not None:
+            residual = math.exp(float(plan.checks(solution)) / 2)
+        loss = residual if plan.loss is plan.checks else math.exp(min(700.0, float(plan.loss(solution)) / 2))
+        return Trial(
+            as_mapping(settings),
+            math.log10(max(loss, 1e-300)),
+            residual,
+            solution.certificate.exact,
+            solution.certificate.worst,
+            solution.certificate.conditions,
+            time.perf_counter() - started,
+            None if plan.probes is None else solution(plan.probes),
+        )
+
+    def record(self, trial: Trial, settings: Settings, built: ConstrainedField | None) -> None:
+        self.trials.append(trial)
+        self.settings.append(settings)
+        if built is not None and (self.best is None or trial.score < self.best[0].score):
+            self.best = (trial, built)
+        if self.report is not None:
+            self.report(trial)
+
+    def leader(self) -> tuple[Settings, Trial]:
+        """The best so far, of a rehearsal if there was nothing else."""
+        index = min(range(len(self.trials)), key=lambda k: self.trials[k].score)
+        return self.settings[index], self.trials[index]
+
+    @property
+    def done(self) -> bool:
+        return bool(self.trials) and self.plan.objective != "paper" and self.leader()[1].score < ENOUGH
+
+
+def tune(plan: Plan, report: Report | None = None) -> Tuning:
+    """Search; Ctrl-C ends it with the best found so far."""
+    search = Search(plan, report)
+    interrupted = False
+    try:
+        run(search)
+    except KeyboardInterrupt:
+        if not any(math.isfinite(t.loss) for t in search.trials):
+            raise
+        interrupted = True
+    best, solved = finish(search)
+    return Tuning(plan.objective, tuple(search.trials), best, interrupted, solved)
+
+
+def run(search: Search) -> None:
+    """All stages in order."""
+    plan = search.plan
+    rehearsal = plan.rehearse is not None
+    settings = plan.start
+    if "bandwidth" in plan.free:
+        settings = tune_factor(search, settings, rehearsal)
+        if len(settings.bandwidth) > 1 and not search.done:
+            settings = tune_coordinates(search, settings, rehearsal)
+    else:
+        search.attempt(settings, rehearsal)
+    if "poles" in plan.free and not search.done:
+        settings = tune_poles(search, settings, rehearsal)
+    if "size" in plan.free and not search.done:
+        settings = tune_size(search, settings, rehearsal)
+    if rehearsal:
+        settings = continue_at_full_size(search, settings)
+    if "spread" in plan.free:
+        settings = tune_spread(search, settings)
+    if plan.steps:
+        train_covariances(search, plan.steps)
+
+
+def tune_factor(search: Search, start: Settings, rehearsal: bool) -> Settings:
+    """One factor on all bandwidths."""
+
+    def attempt(logarithm: float) -> float:
+        low, high = search.plan.factors
+        if search.done or not low <= math.exp(logarithm) <= high:
+            return math.inf
+        return search.attempt(start.widened(math.exp(logarithm)), rehearsal)
+
+    search_line(attempt, 0.0, RATIO, SCAN, REFINE)
+    return search.leader()[0]
+
+
+def tune_coordinates(search: Search, start: Settings, rehearsal: bool) -> Settings:
+    """The bandwidth of each coordinate on its own: up or down from the common factor while that helps."""
+    best, known = start, search.leader()[1].score
+    for axis in range(len(start.bandwidth)):
+        origin = best
+
+        def attempt(logarithm: float, origin: Settings = origin, axis: int = axis) -> float:
+            return math.inf if search.done else search.attempt(origin.widened(math.exp(logarithm), axis), rehearsal)
+
+        moved, found = walk(attempt, 0.0, known, SIDESTEP, 3)
+        if moved == 0.0:
+            moved, found = walk(attempt, 0.0, known, -SIDESTEP, 3)
+        best, known = origin.widened(math.exp(moved), axis), found
+    return best
+
+
+def tune_poles(search: Search, start: Settings, rehearsal: bool) -> Settings:
+    """Without the functions with poles, if that is better."""
+    known, without = search.leader()[1].score, replace(start, poles=False)
+    return without if search.attempt(without, rehearsal) < known else start
+
+
+def tune_size(search: Search, start: Settings, rehearsal: bool) -> Settings:
+    """More functions, if that is better."""
+    best, known = start, search.leader()[1].score
+    for size in SIZES:
+        found = search.attempt(replace(best, size=size), rehearsal)
+        if found < known:
+            best, known = replace(best, size=size), found
+    return best
+
+
+def continue_at_full_size(search: Search, start: Settings) -> Settings:
+    """What the rehearsal found, then smaller bandwidths while they help."""
+
+    def attempt(logarithm: float) -> float:
+        return search.attempt(start.widened(math.exp(logarithm)), False)
+
+    known = attempt(0.0)
+    if known < ENOUGH:
+        return start
+    moved, _ = walk(attempt, 0.0, known, SHRINK, 3)
+    return start.widened(math.exp(moved))
+
+
+def tune_spread(search: Search, start: Settings) -> Settings:
+    """Draw the widths of all functions around the common ones, as widely as the objective likes best."""
+    best, known = start, search.leader()[1].score
+    for spread, factor in SPREADS:
+        candidate = replace(start.widened(factor), spread=spread)
+        found = search.attempt(candidate, False)
+        if found < known:
+            best, known = candidate, found
+    return best
+
+
+def train_covariances(search: Search, steps: int) -> None:
+    """Gradient steps on all parameters of the best field; kept only if they help."""
+    if search.best is None:
+        return
+    trial, built = search.best
+    kept = {name: value.detach().clone() for name, value in built.state_dict().items()}
+    settings = replace(search.settings[search.trials.index(trial)], steps=steps)
+    started = time.perf_counter()
+    built.train()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            fit(
+                built,
+                search.plan.loss,
+                steps=steps,
+                lr=0.02,
+                progress=False,
+                log_condition_every=None,
+                seed=search.plan.seed,
+            )
+            built.eval()
+            with torch.no_grad():
+                trained = search.measured(built.solution, settings, started)
+    except (CnfError, KeyboardInterrupt) as stopped:
+        built.load_state_dict(kept)
+        built.eval()
+        if isinstance(stopped, KeyboardInterrupt):
+            raise
+        return
+    search.trials.append(trained)
+    search.settings.append(settings)
+    if trained.score < trial.score:
+        search.best = (trained, built)
+    else:
+        built.load_state_dict(kept)
+    built.eval()
+    if search.report is not None:
+        search.report(trained)
+
+
+def finish(search: Search) -> tuple[Trial, ConstrainedField]:
+    """The best at full size; if there is none (stopped in the rehearsal), the leader is solved at full size now."""
+    if search.best is None:
+        settings, _ = search.leader()
+        search.attempt(settings, False)
+    if search.best is None:  # unsolvable at full size: let the reason be heard
+        built = search.plan.build(search.leader()[0])
+        built.eval().solution  # noqa: B018
+        return search.leader()[1], built
+    return search.best

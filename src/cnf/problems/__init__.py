@@ -1,7 +1,0 @@
-"""Problems: equations in LaTeX on a domain, from Python or a file; constraints, checks and answers come out."""
-
-from cnf.problems.answer import Answer, Grid
-from cnf.problems.check import Check
-from cnf.problems.problem import Problem
-
-__all__ = ["Answer", "Check", "Grid", "Problem"]

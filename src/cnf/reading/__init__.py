@@ -1,0 +1,1 @@
+"""Reading files from strangers: what shapes and materials share."""

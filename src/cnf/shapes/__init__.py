@@ -1,0 +1,33 @@
+"""Shapes: point clouds and meshes in and out, and surfaces and curves through points with exact normals."""
+
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.generated import sample_knot
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.clouds.thinning import thin
+from cnf.shapes.files.reading import read_cloud, read_mesh
+from cnf.shapes.files.writing import write_cloud, write_mesh
+from cnf.shapes.planar.curve import PlanarCurve, fit_curve
+from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
+
+__all__ = [
+    "Mesh",
+    "PlanarCurve",
+    "PointCloud",
+    "Prepared",
+    "Reconstruction",
+    "estimate_normals",
+    "find_flipped",
+    "fit_curve",
+    "orient_normals",
+    "points_outward",
+    "prepare_cloud",
+    "read_cloud",
+    "read_mesh",
+    "reconstruct",
+    "sample_knot",
+    "thin",
+    "write_cloud",
+    "write_mesh",
+]

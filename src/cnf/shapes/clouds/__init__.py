@@ -1,0 +1,1 @@
+"""Clouds: points with normals, and the meshes they come from or become."""

@@ -1,0 +1,88 @@
+"""Files, reading: `read_cloud` and `read_mesh` choose the decoder by the file's ending.
+
+In comes a path, out goes a `PointCloud` or a `Mesh`, and a `FileError` of one line for whatever is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from cnf.errors import ConstraintError, FileError, nearest
+from cnf.reading.sources import check_source
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.files.arrays import read_npy, read_npz
+from cnf.shapes.files.decoded import Decoded, check_finite
+from cnf.shapes.files.obj import read_obj
+from cnf.shapes.files.ply import read_ply
+from cnf.shapes.files.stl import read_stl
+from cnf.shapes.files.tables import read_table
+
+READERS: dict[str, Callable[[Path], Decoded]] = {
+    ".ply": read_ply,
+    ".obj": read_obj,
+    ".stl": read_stl,
+    ".npz": read_npz,
+    ".npy": read_npy,
+    **dict.fromkeys([".xyz", ".txt", ".csv", ".pts", ".asc"], read_table),
+}
+SAMPLED = 10_000  # points taken from a mesh
+
+
+def read_cloud(path: object, count: int = SAMPLED, seed: int = 0) -> PointCloud:
+    """Read points from a PLY, OBJ, XYZ, TXT, CSV, PTS, NPZ, NPY or STL file.
+
+    A file with faces is a mesh: `count` points are sampled from it, with normals and attributes, and a note says so.
+    """
+    source, decoded = decode(path)
+    if decoded.faces is None:
+        return PointCloud(decoded.points, decoded.normals, decoded.attributes, decoded.notes)
+    given = Mesh(decoded.points, decoded.faces, decoded.attributes)
+    mesh = given.face_outward()
+    try:
+        chosen, weights = mesh.draw(count, seed)
+    except ConstraintError as error:
+        raise ConstraintError(f"{source}: {error}") from None
+    attributes = {name: mesh.interpolate(value, chosen, weights) for name, value in mesh.attributes.items()}
+    note = f"{source.name} is a mesh of {len(mesh.faces)} faces: {count} points were sampled from it (seed {seed})"
+    turned = () if mesh is given else ("its faces look inward; the normals were turned outward",)
+    points = mesh.interpolate(mesh.vertices, chosen, weights)
+    return PointCloud(points, mesh.normals_at(chosen, weights), attributes, (*decoded.notes, note, *turned))
+
+
+def read_mesh(path: object) -> Mesh:
+    """Read a mesh from a PLY, OBJ, STL or NPZ file; normals given per vertex become the attribute `normals`."""
+    source, decoded = decode(path)
+    if decoded.faces is None:
+        raise FileError(f"{source} has {len(decoded.points)} points but no faces; read it with read_cloud")
+    if decoded.points.shape[1] != 3:
+        raise FileError(f"{source}: a mesh needs points with x, y and z")
+    normals = {} if decoded.normals is None else {"normals": decoded.normals}
+    return Mesh(decoded.points, decoded.faces, {**decoded.attributes, **normals})
+
+
+def decode(path: object) -> tuple[Path, Decoded]:
+    """The file's content, finite and not empty."""
+    source = check_source(path)
+    ending = source.suffix.lower()
+    if ending not in READERS:
+        known = ", ".join(READERS)
+        raise FileError(
+            f"{source}: no reader for files ending in {ending!r}; expected {known}.{nearest(ending, READERS)}"
+        )
+    try:
+        decoded = READERS[ending](source)
+    except MemoryError:
+        raise FileError(f"{source} needs more memory than there is; thin it first") from None
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+    if not len(decoded.points):
+        raise FileError(f"{source} holds no points")
+    with np.errstate(over="ignore", invalid="ignore"):
+        check_finite(decoded.points, source)
+    if decoded.faces is not None and decoded.points.shape[1] != 3:
+        raise FileError(f"{source}: faces need points with x, y and z")
+    return source, decoded

@@ -1,0 +1,1 @@
+"""Planar: distance fields and curves through points of the plane."""

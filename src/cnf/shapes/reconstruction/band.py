@@ -1,0 +1,195 @@
+"""Following the surface through a grid: from a field and points on its zero set to the cells that hold the surface.
+
+In come the field as a function of points and seeds on its zero set; out goes a `Band`: the cells in which the field
+changes its sign and which hang together with a seed, with the values at their corners. Only nodes of such cells (and
+of those around seeds) are evaluated, each once: O(G^2) of the G^3 nodes, in time and in memory. Sheets of the zero set
+that hang together with no seed are never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from cnf.errors import ConstraintError
+from cnf.shapes.reconstruction.cubes import CORNERS, FACES
+
+Values = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
+CHUNK = 1 << 17  # points per call of the field: bounds the memory it may need
+FINEST = 4096  # nodes along the longest side
+STEPS = np.concatenate([-np.eye(3, dtype=np.int64), np.eye(3, dtype=np.int64)])[[0, 3, 1, 4, 2, 5]]  # across each face
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Nodes `origin + step * (i, j, k)`, 0 <= (i, j, k) < shape; a cell is named by its lowest corner."""
+
+    origin: np.ndarray  # (3,)
+    step: float
+    shape: tuple[int, int, int]
+
+    def place(self, nodes: np.ndarray) -> np.ndarray:
+        """Positions (n, 3) of nodes (n, 3), which need not be whole numbers."""
+        return self.origin + self.step * nodes
+
+    def number(self, nodes: np.ndarray) -> np.ndarray:
+        """Nodes (..., 3) as one number each."""
+        return (nodes[..., 0] * self.shape[1] + nodes[..., 1]) * self.shape[2] + nodes[..., 2]
+
+    def split(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers (n,) as nodes (n, 3)."""
+        return np.stack(np.unravel_index(numbers, self.shape), axis=-1)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The cells that hold the surface."""
+
+    grid: Grid
+    cells: np.ndarray  # (n, 3)
+    values: np.ndarray  # (n, 8) at the corners, in the order of `CORNERS`
+    evaluations: int  # points at which the field was asked
+    cut: int  # cells the surface leads into but which lie farther than `reach` from every seed, or off the grid
+    missed: int  # seeds around which the field keeps its sign on the grid: parts thinner than the step
+
+
+def lay_grid(lower: np.ndarray, upper: np.ndarray, resolution: int, reach: float) -> Grid:
+    """`resolution` nodes along the longest side of the box, the same step on all axes, and room for `reach` around."""
+    if not 4 <= resolution <= FINEST:
+        raise ConstraintError(f"resolution={resolution}: expected nodes along the longest side, 4 to {FINEST}")
+    sides = upper - lower
+    if not (np.all(np.isfinite(sides)) and np.all(sides >= 0) and sides.max() > 0):
+        raise ConstraintError(f"expected a box lower <= upper with finite corners, got {lower} and {upper}")
+    if not reach > 0:
+        raise ConstraintError(f"reach={reach}: expected a positive distance")
+    step = float(sides.max()) / (resolution - 1)
+    room = int(min(np.ceil(reach / step), resolution)) + 2
+    counts = np.ceil(sides / step - 1e-9).astype(np.int64) + 1 + 2 * room
+    return Grid(lower - room * step, step, (int(counts[0]), int(counts[1]), int(counts[2])))
+
+
+def follow(
+    values: Values, seeds: np.ndarray, grid: Grid, reach: float, report: Callable[[str], None] | None = None
+) -> Band:
+    """Start in the cells that hold seeds (n, 3) and go on across every cell face on which the field changes sign."""
+    top = np.array(grid.shape) - 2  # the last cell
+    tree = cKDTree(seeds)
+    known = _KnownNodes(values, grid)
+    held = np.floor((seeds - grid.origin) / grid.step).astype(np.int64)
+    if np.any(held < 0) or np.any(held > top):
+        raise ConstraintError(f"{np.sum(np.any((held < 0) | (held > top), axis=1))} seeds lie outside the given box")
+    first, seed_cell = np.unique(grid.number(held), return_inverse=True)
+    wave, cut = first, 0
+    seen = _SortedSet()
+    seen.add(wave)
+    cells, corners = [], []
+    opening = True
+    while len(wave):
+        places = grid.split(wave)
+        inside = (found := known.look_up(places)) < 0
+        mixed = inside.any(axis=1) & ~inside.all(axis=1)
+        cells.append(places[mixed])
+        corners.append(found[mixed])
+        ahead = [places[mixed][_changes(inside[mixed], face)] + step for face, step in zip(FACES, STEPS, strict=True)]
+        if opening:  # a seed may sit in a corner which the grid does not see: look around it
+            around = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(1, -1, 3)
+            ahead.append((places[~mixed][:, None] + around).reshape(-1, 3))
+            opening, unseen = False, wave[~mixed]
+        following = np.concatenate(ahead)
+        off = np.any((following < 0) | (following > top), axis=1)
+        cut += len(np.unique(following[off], axis=0))
+        new = seen.add(grid.number(following[~off]))
+        middles = grid.place(grid.split(new) + 0.5)
+        near = np.isfinite(tree.query(middles, distance_upper_bound=reach)[0]) if len(new) else np.zeros(0, dtype=bool)
+        cut += int(np.sum(~near))
+        wave = new[near]
+        if report is not None:
+            report(f"following the surface: {known.evaluations} values, {len(wave)} cells ahead")
+    band = np.concatenate(cells)
+    around_all = grid.split(unseen)[:, None] + around  # (n, 27, 3)
+    alone = ~np.isin(grid.number(around_all), grid.number(band)).any(axis=1)
+    missed = int(np.isin(first[seed_cell], unseen[alone]).sum())
+    return Band(grid, band, np.concatenate(corners), known.evaluations, cut, missed)
+
+
+def _changes(inside: np.ndarray, face: np.ndarray) -> np.ndarray:
+    """Whether the signs (n, 8) differ on a face, (n,)."""
+    here = inside[:, face]
+    return np.any(here != here[:, :1], axis=1)
+
+
+class _SortedSet:
+    """Whole numbers seen so far: a large sorted part and a small recent one, merged when the small one has grown."""
+
+    def __init__(self) -> None:
+        self.large = np.zeros(0, dtype=np.int64)
+        self.recent = np.zeros(0, dtype=np.int64)
+
+    def add(self, numbers: np.ndarray) -> np.ndarray:
+        """Take them in; returns those that are new, sorted."""
+        new = np.unique(numbers)
+        for part in (self.large, self.recent):
+            new = new[~_contains(part, new)]
+        self.recent = np.union1d(self.recent, new)
+        if 4 * len(self.recent) > len(self.large):
+            self.large, self.recent = np.union1d(self.large, self.recent), self.large[:0]
+        return new
+
+
+class _KnownNodes:
+    """The values at nodes, asked once each; kept like a `_SortedSet`, with the values beside."""
+
+    def __init__(self, values: Values, grid: Grid) -> None:
+        self.values, self.grid, self.evaluations = values, grid, 0
+        empty = (np.zeros(0, dtype=np.int64), np.zeros(0))
+        self.parts = [empty, empty]  # large, recent
+
+    def look_up(self, cells: np.ndarray) -> np.ndarray:
+        """Values (n, 8) at the corners of cells (n, 3)."""
+        numbers = self.grid.number(cells[:, None] + CORNERS)  # (n, 8)
+        asked, back = np.unique(numbers, return_inverse=True)
+        answer = np.full(len(asked), np.nan)
+        for keys, known in self.parts:
+            there = _contains(keys, asked)
+            answer[there] = known[np.searchsorted(keys, asked[there])]
+        new = np.isnan(answer)
+        answer[new] = evaluate(self.values, self.grid.place(self.grid.split(asked[new])))
+        self.evaluations += int(new.sum())
+        large, recent = self.parts
+        recent = _merge(recent, (asked[new], answer[new]))
+        self.parts = [_merge(large, recent), _merge(())] if 4 * len(recent[0]) > len(large[0]) else [large, recent]
+        return answer[back].reshape(numbers.shape)
+
+
+def evaluate(values: Values, points: np.ndarray) -> np.ndarray:
+    """The field at points (P, 3) in bounded portions, (P,); refused if it is not one finite number per point."""
+    answer = np.empty(len(points))
+    for start in range(0, len(points), CHUNK):
+        portion = points[start : start + CHUNK]
+        found = np.asarray(values(portion), dtype=np.float64)
+        if found.shape != (len(portion),):
+            raise ConstraintError(f"the field gave values of shape {found.shape} for {len(portion)} points")
+        if not np.all(np.isfinite(found)):
+            raise ConstraintError(f"the field is not finite at {int(np.sum(~np.isfinite(found)))} points of the grid")
+        answer[start : start + CHUNK] = found
+    return answer
+
+
+def _contains(ordered: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Which of `numbers` are in a sorted array, bool."""
+    if not len(ordered):
+        return np.zeros(len(numbers), dtype=bool)
+    return np.equal(ordered[np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)], numbers)
+
+
+def _merge(*parts: tuple[np.ndarray, np.ndarray] | tuple[()]) -> tuple[np.ndarray, np.ndarray]:
+    """Disjoint (numbers, values) as one, sorted by number."""
+    given = [part for part in parts if part]
+    if not given:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    keys = np.concatenate([part[0] for part in given])
+    order = np.argsort(keys, kind="stable")
+    return keys[order], np.concatenate([part[1] for part in given])[order]

@@ -1,0 +1,327 @@
+"""Reconstruction: oriented points -> a field that meets them -> a mesh.
+
+Two kinds of conditions: `exact` normals (d = 0 and grad d = n at every point, a Hermite basis) and `pseudo` normals
+(d = 0 at the points, d = +-eps at eps along the normal, as in the paper). Three ways to solve: one sparse system,
+blended patches, or the paper's small system per query.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+
+import cnf
+from cnf.certificate.certificate import Certificate
+from cnf.errors import CnfError
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.shapes.clouds.normals import estimate_normals
+from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.reconstruction.extraction import extract
+from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.snapping import snap as draw_through
+from cnf.shapes.reconstruction.surface import Surface, local_mean
+from cnf.solution import Solution
+
+NORMALS = ("exact", "pseudo")
+SOLVERS = ("auto", "sparse", "blend", "local")
+NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
+LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
+UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
+MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
+REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """A mesh in the coordinates of the input, the field it comes from, and what was measured on both."""
+
+    mesh: Mesh
+    surface: Surface  # in scaled coordinates; `cloud.to_input` leads back
+    cloud: Prepared
+    value_error: float  # worst |d| at the points, in scaled coordinates
+    normal_error: float  # worst |grad d - n| there
+    angle: float  # worst angle between grad d and n, degrees
+    support: float
+    seconds: dict[str, float]  # of every stage
+    memory: float  # peak of the process, GB
+    evaluations: int
+    notes: tuple[str, ...] = ()
+    settings: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.surface.solution.certificate
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+
+def reconstruct(
+    points: PointCloud | Prepared | np.ndarray,
+    normals: np.ndarray | None = None,
+    *,
+    resolution: int = 160,
+    normals_mode: str = "exact",
+    solver: str = "auto",
+    neighbours: int = NEIGHBOURS,
+    support: float | None = None,
+    offset: float = 0.01,
+    snap: bool = False,
+    flatness: float = 0.02,
+    refinements: int = 0,
+    close: bool = True,
+    most: int | None = MOST,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Reconstruction:
+    """A mesh through oriented points (P, 3), also as a cloud, prepared or not; normals are estimated if missing.
+
+    `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
+    unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
+    pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
+    split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
+    `most`: larger clouds are thinned to this. `report` is told what is being done.
+    """
+    tell = report or (lambda _: None)
+    _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
+    clock = _Clock()
+    tell("checking the points")
+    cloud = points if isinstance(points, Prepared) else _prepared(points, normals, most, seed)
+    if cloud.dimension != 3:
+        raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
+    clock.stop("preparation")
+    chosen = solver if solver != "auto" else "sparse" if len(cloud) <= LARGEST_SPARSE else "blend"
+    radius = support if support is not None else typical_reach(cloud.points, neighbours)
+    doubts = examine(cloud, neighbours)
+    tell(f"solving for {len(cloud)} points with {normals_mode} normals ({chosen})")
+    solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
+    surface = Surface(solution, cloud.points, cloud.normals, radius)
+    clock.stop("solve")
+    tell("measuring the field at the points")
+    errors = measure_at_points(surface)
+    clock.stop("certificate")
+    tell("following the surface")
+    low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
+    extraction = extract(
+        surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
+    )
+    clock.stop("extraction")
+    mesh, notes = extraction.mesh, [*cloud.notes, *doubts, *extraction.notes]
+    if chosen != "local":  # a field that jumps has no zero set to move to
+        tell("moving the mesh onto the surface")
+        mesh = project(mesh, surface.slopes, 0.5 * extraction.step).mesh
+        clock.stop("projection")
+    if snap:
+        tell("drawing the mesh through the points")
+        drawn = draw_through(mesh, cloud.points, cloud.normals)
+        mesh = drawn.mesh
+        if drawn.forced:
+            notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
+        clock.stop("snapping")
+    if flatness and chosen != "local":  # from here on the vertices there stay, points drawn into the mesh among them
+        tell("splitting curved faces")
+        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step, flatness * extraction.step).mesh
+    for k in range(refinements):
+        tell(f"splitting faces ({k + 1} of {refinements})")
+        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
+    clock.stop("refinement")
+    attributes = _attributes_at(surface, cloud, mesh)
+    clock.stop("attributes")
+    return Reconstruction(
+        mesh=Mesh(cloud.to_input(mesh.vertices), mesh.faces, attributes),
+        surface=surface,
+        cloud=cloud,
+        value_error=errors[0],
+        normal_error=errors[1],
+        angle=errors[2],
+        support=radius,
+        seconds=clock.seconds,
+        memory=peak_memory(),
+        evaluations=surface.counted[0],
+        notes=tuple(notes),
+        settings={
+            **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": resolution},
+            **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
+            **({"offset": offset} if normals_mode == "pseudo" else {}),
+        },
+    )
+
+
+def _prepared(points: object, normals: np.ndarray | None, most: int | None, seed: int) -> Prepared:
+    if isinstance(points, PointCloud):
+        if normals is not None:
+            raise CnfError(
+                "the cloud carries its own normals; give them there, PointCloud(points, normals), not beside it"
+            )
+        return prepare_cloud(points, most=most, seed=seed)
+    try:
+        array = np.asarray(points)
+        if np.iscomplexobj(array):
+            raise TypeError("they are complex")
+        given = PointCloud(array.astype(np.float64), normals)
+    except (TypeError, ValueError) as error:
+        raise CnfError(f"the points cannot be read as an array (P, 3) of numbers ({error})") from None
+    return prepare_cloud(given, most=most, seed=seed)
+
+
+def _check(
+    resolution: int,
+    mode: str,
+    solver: str,
+    neighbours: int,
+    support: float | None,
+    offset: float,
+    refinements: int,
+    flatness: float,
+) -> None:
+    if mode not in NORMALS:
+        raise CnfError(f"normals are taken as 'exact' or 'pseudo' conditions; got {mode!r}")
+    if solver not in SOLVERS:
+        raise CnfError(f"the solver is one of {', '.join(SOLVERS)}; got {solver!r}")
+    if solver == "local" and mode == "exact":
+        raise CnfError("the solve per query takes values only: use it with pseudo-normals, or solver 'blend'")
+    if solver == "local" and refinements:
+        raise CnfError(
+            "a field solved per query jumps, so faces cannot be refined on it; use solver 'sparse' or 'blend'"
+        )
+    if not (isinstance(resolution, int) and 8 <= resolution <= 2048):
+        raise CnfError(f"the resolution is a number of grid nodes from 8 to 2048; got {resolution}")
+    if not 4 <= neighbours <= 1000:
+        raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
+    if support is not None and not (np.isfinite(support) and support > 0):
+        raise CnfError(f"the support is a positive radius (the longest side of the cloud is 2); got {support}")
+    if not (np.isfinite(offset) and 0 < offset < 1):
+        raise CnfError(
+            f"the offset of pseudo-normals lies between 0 and 1 (the cloud's longest side is 2); got {offset}"
+        )
+    if not (np.isfinite(flatness) and 0 <= flatness <= 1):
+        raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
+    if not 0 <= refinements <= 4:
+        raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
+
+
+def examine(cloud: Prepared, neighbours: int) -> list[str]:
+    """What the user should know of the cloud: uneven spacing, normals that do not fit the points."""
+    notes, chosen = [], np.arange(0, len(cloud), max(1, len(cloud) // 2000))
+    count = min(neighbours, len(cloud) - 1)
+    reach = cKDTree(cloud.points).query(cloud.points[chosen], k=[count + 1])[0][:, 0]
+    low, high = np.median(reach), reach.max()  # a bare side of the shape holds few of the points
+    if high > UNEVEN * low:
+        notes.append(
+            f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
+            "where they are far apart the surface is a guess; a larger support, or more points there, helps"
+        )
+    if len(cloud) > 20 and not cloud.estimated:
+        fitted = estimate_normals(cloud.points, at=chosen)
+        angle = np.degrees(np.arccos(np.clip(np.abs(np.einsum("pd,pd->p", fitted, cloud.normals[chosen])), 0, 1)))
+        if np.median(angle) > CROOKED:
+            notes.append(
+                f"half of the normals are more than {np.median(angle):.0f} degrees off the planes through the points "
+                "around: are they normals of these points? Leave them out to have them estimated"
+            )
+    return notes
+
+
+def typical_reach(points: np.ndarray, neighbours: int) -> float:
+    """Mean distance to the neighbour of that number, over at most 20,000 of the points."""
+    chosen = points[:: max(1, len(points) // 20_000)]
+    count = min(neighbours, len(points) - 1)
+    return float(cKDTree(points).query(chosen, k=[count + 1])[0].mean())
+
+
+def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset: float) -> Solution:
+    """The field: channel d is the surface's, the others carry what the attributes have beyond their local means."""
+    columns = np.empty((len(cloud), 0))
+    if cloud.attributes:
+        values = np.concatenate([*cloud.attributes.values()], axis=1)
+        columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
+    space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
+    where, normals = torch.from_numpy(cloud.points), torch.from_numpy(cloud.normals)
+    if mode == "exact":
+        constraints = [
+            space.constraint("d = 0", at=where, name="points"),
+            space.constraint(r"\nabla d", at=where, equals=normals, name="normals"),
+        ]
+    else:
+        shifts = torch.tensor([0.0, offset, -offset], dtype=torch.float64)
+        places = torch.cat([where + s * normals for s in shifts])
+        constraints = [
+            space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
+        ]
+    names = [
+        name if values.shape[1] == 1 else f"{name} {k}"
+        for name, values in cloud.attributes.items()
+        for k in range(values.shape[1])
+    ]
+    for k, (name, column) in enumerate(zip(names, columns.T, strict=True)):
+        constraints.append(
+            space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {name}")
+        )
+    basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
+    solvers = {
+        "sparse": cnf.solvers.Auto(),
+        "blend": cnf.solvers.Patches(mode="blend"),
+        "local": cnf.solvers.Patches(mode="local"),
+    }
+    made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
+    return made.solution
+
+
+def measure_at_points(surface: Surface) -> tuple[float, float, float]:
+    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points."""
+    found = surface.slopes(surface.points)
+    gradients = found[:, 1:]
+    lengths = np.linalg.norm(gradients, axis=1)
+    cosine = np.einsum("pd,pd->p", gradients, surface.normals) / np.maximum(lengths, 1e-300)
+    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * surface.normals, axis=1)
+    angle = np.degrees(np.arctan2(sine, cosine * lengths))
+    off = np.linalg.norm(gradients - surface.normals, axis=1)
+    return float(np.abs(found[:, 0]).max()), float(off.max()), float(angle.max())
+
+
+def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
+    """Unit normals of the field at the vertices, and the attributes there, within the range of those given."""
+    normals = unit_rows(surface.slopes(mesh.vertices)[:, 1:])
+    if not cloud.attributes:
+        return {"normals": normals}
+    tree, start, result = cKDTree(cloud.points), 0, {}
+    beyond = surface.attributes(mesh.vertices)
+    for name, values in cloud.attributes.items():
+        stop = start + values.shape[1]
+        found = local_mean(tree, values, mesh.vertices) + beyond[:, start:stop]
+        result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
+        start = stop
+    return {"normals": normals, **result}
+
+
+class _Clock:
+    """Seconds of each stage, wall time."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def stop(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in GB; NaN where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / 1e9 if sys.platform == "darwin" else used / 1e6

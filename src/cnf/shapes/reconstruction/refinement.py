@@ -1,0 +1,178 @@
+"""Onto the zero set: vertices moved along the gradient, edges split where the surface bends away from them.
+
+In come a mesh near the zero set and the field with its gradient; out goes a mesh whose vertices lie on the zero set to
+rounding. Marching cubes leaves vertices O(step^2) away; two Newton steps take them to O(step^8), and splitting edges at
+projected midpoints gives the accuracy of a finer grid for O(G^2) evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cnf.errors import ConstraintError
+from cnf.shapes.clouds.mesh import Mesh
+from cnf.shapes.reconstruction.band import CHUNK
+from cnf.shapes.reconstruction.flips import align
+
+Slopes = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P, 4): value and gradient
+ROUNDING = 1e-14  # of the mesh's size: a Newton step this short changes nothing
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A mesh on the zero set, and what it took."""
+
+    mesh: Mesh
+    evaluations: int
+    moved: int  # vertices now on the zero set
+    left: int  # vertices left where they were: no convergence, a step too long, or a face would have turned over
+
+
+def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3) -> Refinement:
+    """Move the vertices onto the zero set of `slopes` ((P, 3) -> (P, 4)), at most `farthest` each.
+
+    A vertex stays where it was if Newton's steps do not converge, lead farther than that (half the grid's step is a
+    good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex.
+    """
+    target, fine, evaluations = approach(mesh.vertices, slopes, farthest, rounds)
+    vertices, fine = _settle(mesh.vertices, target, fine, mesh.faces, mesh.vertex_normals)
+    left = int(np.sum(~fine))
+    return Refinement(Mesh(vertices, mesh.faces, mesh.attributes), evaluations, len(fine) - left, left)
+
+
+def approach(
+    points: np.ndarray, slopes: Slopes, farthest: float, rounds: int = 3, step: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Newton's steps along the gradient: where they lead (P, 3), whether that can be trusted (P,), evaluations.
+
+    A point is done when the next step would be within rounding. Steps shrink quadratically, so two in a row foretell
+    the next, and its evaluation is spared. Trusted are points whose last step was short. `step` (P, 3) is the first, if
+    known.
+    """
+    if not farthest > 0 or rounds < 1:
+        raise ConstraintError(f"expected farthest > 0 and rounds >= 1, got {farthest} and {rounds}")
+    rounding = ROUNDING * (float(np.abs(points).max(initial=0.0)) + farthest)
+    places, fine = points.copy(), np.zeros(len(points), dtype=bool)
+    going = np.arange(len(points))
+    last = np.full(len(points), np.inf)  # length of the step before
+    evaluations = 0
+    for turn in range(rounds):
+        if step is None or turn > 0:
+            step = newton_steps(slopes, places[going])
+            evaluations += len(going)
+        length = np.linalg.norm(step, axis=1)
+        reached = np.linalg.norm(places[going] + step - points[going], axis=1)
+        sound = np.isfinite(length) & (length <= np.maximum(0.5 * last[going], rounding)) & (reached <= farthest)
+        places[going[sound]] += step[sound]
+        fine[going] = sound & (length <= 1e-3 * farthest)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            foretold = length if turn == 0 else 10 * length * (length / last[going]) ** 2
+        last[going] = length
+        going = going[sound & (length > rounding) & (foretold > rounding)]
+        if not len(going):
+            break
+    return places, fine, evaluations
+
+
+def newton_steps(slopes: Slopes, points: np.ndarray) -> np.ndarray:
+    """The shortest step (P, 3) to where the tangent of the field is zero; not finite where the gradient vanishes."""
+    steps = np.empty_like(points)
+    for start in range(0, len(points), CHUNK):
+        portion = points[start : start + CHUNK]
+        found = np.asarray(slopes(portion), dtype=np.float64)
+        if found.shape != (len(portion), 4):
+            raise ConstraintError(f"expected value and gradient ({len(portion)}, 4), the field gave {found.shape}")
+        value, gradient = found[:, :1], found[:, 1:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps[start : start + CHUNK] = -value * (gradient / np.sum(gradient**2, axis=1, keepdims=True))
+    return steps
+
+
+def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, rounds: int = 3) -> Refinement:
+    """Split edges at their midpoints and move the midpoints onto the zero set.
+
+    Edges whose midpoint is at most `tolerance` away from the zero set stay whole; 0 splits all, and every face becomes
+    four. `farthest` bounds the way of a midpoint. Vertices there before are not moved.
+    """
+    edges = mesh.edges
+    ends = mesh.vertices[edges]  # (E, 2, 3)
+    middles = ends.mean(axis=1)
+    step = newton_steps(slopes, middles)
+    away = np.linalg.norm(step, axis=1)
+    chosen = ~(away <= tolerance) if tolerance > 0 else np.ones(len(edges), dtype=bool)
+    start = middles[chosen]
+    target, fine, evaluations = approach(start, slopes, farthest, rounds, step[chosen])
+
+    number = np.full(len(edges), -1)
+    number[chosen] = len(mesh.vertices) + np.arange(len(start))
+    faces = split_faces(mesh, number)
+    flat = np.concatenate([mesh.vertices, start])
+    directions = np.concatenate([mesh.vertex_normals, mesh.vertex_normals[edges[chosen]].sum(axis=1)])
+    old = np.zeros(len(mesh.vertices), dtype=bool)
+    vertices, fine = _settle(
+        flat, np.concatenate([mesh.vertices, target]), np.concatenate([old, fine]), faces, directions
+    )
+    fine = fine[len(mesh.vertices) :]
+    attributes = {
+        name: np.concatenate([rows, rows[edges[chosen]].mean(axis=1)]) for name, rows in mesh.attributes.items()
+    }
+    left = int(np.sum(~fine))
+    return Refinement(Mesh(vertices, faces, attributes), len(edges) + evaluations, len(fine) - left, left)
+
+
+def _settle(
+    start: np.ndarray, target: np.ndarray, fine: np.ndarray, faces: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (V, 3) at their targets where that is `fine` (V,) and turns no face against the surface's direction.
+
+    The normal of a sliver says little, therefore faces are held against the directions (V, 3) of the vertices.
+    """
+    vertices, fine = np.where(fine[:, None], target, start), fine.copy()
+    facing = align(start, faces, directions) > 0
+    while True:  # taking a vertex back may turn another of its faces
+        turned = facing & (align(vertices, faces, directions) <= 0)
+        corners = np.unique(faces[turned])
+        corners = corners[fine[corners]]
+        if not len(corners):
+            return vertices, fine
+        vertices[corners], fine[corners] = start[corners], False
+
+
+def split_faces(mesh: Mesh, number: np.ndarray) -> np.ndarray:
+    """Faces after splitting the edges (E,) whose `number` of a new vertex is not -1.
+
+    A face with one, two or three split edges becomes two, three or four; of the two ways for two the shorter diagonal
+    is taken, so that no needles are left.
+    """
+    start, end = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
+    count = len(mesh.vertices)
+    keys = mesh.edges[:, 0] * count + mesh.edges[:, 1]  # sorted
+    place = np.searchsorted(keys, np.minimum(start, end) * count + np.maximum(start, end))
+    middle = number[place].reshape(-1, 3)  # of the side from corner i to i + 1
+    faces, parent = mesh.faces, np.arange(len(mesh.faces))
+    split = middle >= 0
+    many = split.sum(axis=1)
+    # Turn each face so that a single split side comes first, and a single whole side last.
+    turn = np.where(many == 1, np.argmax(split, axis=1), np.where(many == 2, (np.argmin(split, axis=1) + 1) % 3, 0))
+    order = (turn[:, None] + np.arange(3)) % 3
+    a, b, c = np.take_along_axis(faces, order, axis=1).T
+    ab, bc, ca = np.take_along_axis(middle, order, axis=1).T
+
+    ends = mesh.vertices
+    half_ab, half_bc = (ends[a] + ends[b]) / 2, (ends[b] + ends[c]) / 2
+    short = np.sum((half_ab - ends[c]) ** 2, axis=1) < np.sum((half_bc - ends[a]) ** 2, axis=1)
+    pieces: list[tuple[np.ndarray, list[tuple[np.ndarray, ...]]]] = [
+        (many == 0, [(a, b, c)]),
+        (many == 1, [(a, ab, c), (ab, b, c)]),
+        ((many == 2) & short, [(ab, b, bc), (ab, bc, c), (a, ab, c)]),
+        ((many == 2) & ~short, [(ab, b, bc), (a, ab, bc), (a, bc, c)]),
+        (many == 3, [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]),
+    ]
+    built = [np.stack([corner[mask] for corner in piece], axis=1) for mask, group in pieces for piece in group]
+    origin = [parent[mask] for mask, group in pieces for _ in group]
+    parents = np.concatenate(origin)
+    sequence = np.argsort(parents, kind="stable")
+    return np.concatenate(built)[sequence]

@@ -1,0 +1,73 @@
+"""What a reconstruction came to: a summary in words, the same as JSON, and a shaded picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cnf.files import write_atomically
+from cnf.shapes.reconstruction.reconstruct import Reconstruction
+from cnf.shapes.report.shaded import draw_mesh
+
+
+def summarise(made: Reconstruction) -> str:
+    """Several lines: certificate, mesh, time and memory."""
+    mesh, sizes = made.mesh, f"{len(made.mesh.vertices)} vertices, {len(made.mesh.faces)} faces"
+    closed = "watertight" if mesh.is_watertight else f"open ({mesh.boundary_edges} edges on rims)"
+    parts = f"{mesh.components} part" + ("s" if mesh.components != 1 else "")
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in made.seconds.items() if seconds >= 0.05)
+    normals = (
+        f"normals to {made.normal_error:.1e} (worst |grad d - n|)"
+        if made.settings["normals"] == "exact"
+        else f"angle to the given normals up to {made.angle:.1f} degrees (pseudo-normals meet them only roughly)"
+    )
+    lines = [
+        str(made.certificate),
+        "",
+        f"at the {len(made.cloud)} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
+        f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
+        f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
+        f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
+    ]
+    return "\n".join(lines)
+
+
+def describe(made: Reconstruction) -> dict:
+    """The same as plain values."""
+    certificate, mesh = made.certificate, made.mesh
+    return {
+        "settings": made.settings,
+        "certificate": {
+            **certificate.to_dict(),
+            "worst_value": made.value_error,
+            "worst_normal": made.normal_error,
+            "worst_angle_degrees": made.angle,
+        },
+        "mesh": {
+            "vertices": len(mesh.vertices),
+            "faces": len(mesh.faces),
+            "watertight": mesh.is_watertight,
+            "components": mesh.components,
+            "euler": mesh.euler,
+            "area": float(mesh.area),
+            "attributes": sorted(mesh.attributes),
+        },
+        "seconds": made.seconds,
+        "peak_memory_gb": made.memory,
+        "evaluations": made.evaluations,
+        "notes": list(made.notes),
+    }
+
+
+def write_summary(made: Reconstruction, path: Path, record: dict[str, object] | None = None) -> Path:
+    """The plain values as JSON, with the record of the run that writes them."""
+    text = json.dumps({"run": record, **describe(made)}, indent=2) + "\n"
+    return write_atomically(path, lambda target: target.write_text(text))
+
+
+def draw_reconstruction(
+    made: Reconstruction, path: Path, up: str = "y", turn: float = 0.0, title: str | None = None
+) -> Path:
+    """Three shaded views; in colour if the points had colours."""
+    colours = made.mesh.attributes.get("colours")
+    return draw_mesh(made.mesh, path, title=title, colours=colours, up=up, turn=turn)

@@ -1,0 +1,80 @@
+"""Solving: the parts of a field, as they are at one moment, to their measured solution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from cnf.bases.basis import Basis
+from cnf.bases.precision import without_autocast
+from cnf.certificate import certify, judge
+from cnf.constraints import Constraint
+from cnf.operators.detail import Detail
+from cnf.operators.expansion import has_integrals
+from cnf.solution import Solution
+from cnf.systems.assembly import applied
+from cnf.systems.base_function import BaseFunction
+from cnf.systems.formulation import Expansion
+from cnf.systems.holding import Parts
+from cnf.systems.quadrature import Judge, basis_judge, function_judge, resolve
+
+SAMPLE = 32  # points of each constraint measured on the field at a step of training
+
+
+def solve_and_measure(
+    held: Parts,
+    solve: Callable[[Sequence[Tensor]], Expansion],
+    tolerance: float,
+    on_violation: str,
+    training: bool,
+) -> Solution:
+    """`solve` takes what the functions have to make up, g - L[base] (P, R) of every constraint."""
+    started = time.perf_counter()
+    with without_autocast(held.constraints[0].points.device):
+        constraints = tuple(c.renewed() for c in held.constraints)
+        base, made_up = None, [c.values for c in constraints]
+        if held.base is not None:
+            base = base_function(held.basis, held.base, constraints)
+            made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
+        expansion = solve(made_up)
+        solution = Solution(
+            held.basis.space,
+            held.basis,
+            expansion,
+            base,
+            constraints,
+            tolerance,
+            on_violation,
+            held.seconds + time.perf_counter() - started,
+            tuple(g.detach() for g in made_up),
+            surroundings=held.surroundings,
+        )
+        sampled = training and expansion.like.requires_grad and torch.is_grad_enabled()
+        found = certify(solution, tolerance, solution.seconds, made_up, SAMPLE if sampled else None)
+    held.return_statistics()
+    judge(found, on_violation)
+    return replace(solution, spot_check=found)
+
+
+def base_function(basis: Basis, base: nn.Module, constraints: Sequence[Constraint]) -> BaseFunction:
+    """The base as a function in the precision of the field."""
+    return BaseFunction(base, len(basis.space.channels), constraints[0].points[:1])
+
+
+def with_rules(
+    basis: Basis, base: nn.Module | None, constraints: tuple[Constraint, ...], detail: Callable[[], Detail]
+) -> tuple[Constraint, ...]:
+    """Rules for the integrals in the conditions: first ones, or finer ones if the field varies faster by now."""
+    if not any(has_integrals(c.operator) for c in constraints):
+        return constraints
+    function = None if base is None else base_function(basis, base, constraints)
+
+    def judges() -> list[tuple[Judge, int]]:
+        known = [(basis_judge(basis.snapshot()), basis.size)]
+        return known if function is None else [*known, (function_judge(function), len(basis.space.channels))]
+
+    return resolve(constraints, detail(), judges)

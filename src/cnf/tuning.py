@@ -1,0 +1,19 @@
+"""Tuning, under its public name."""
+
+from cnf.pde.tuning.objectives import OBJECTIVES, HeldOutEquations, make_objective
+from cnf.pde.tuning.trial import Settings, Trial, Tuning
+from cnf.pde.tuning.tuner import Plan, tune
+from cnf.training.bandwidth import ScanStep, tune_bandwidth
+
+__all__ = [
+    "OBJECTIVES",
+    "HeldOutEquations",
+    "Plan",
+    "ScanStep",
+    "Settings",
+    "Trial",
+    "Tuning",
+    "make_objective",
+    "tune",
+    "tune_bandwidth",
+]

@@ -1,0 +1,1 @@
+"""Condition numbers of neural bases trained for nothing else."""

@@ -1,0 +1,1 @@
+"""Soft and constrained models of many materials."""

@@ -1,0 +1,132 @@
+"""Materials, subjects: which materials a study looks at, and what earlier runs of it have finished.
+
+In: a folder of data, names, or words for generated materials. Out: `Chosen` subjects: the most specular of the hundred
+packed networks first, others evenly spread between them and the least specular, and tables of RGL's measurements.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cnf.errors import CnfError, FileError, nearest
+from cnf.materials.comparison.cases import Case, identify, known_case
+from cnf.materials.comparison.stage import Light, Subject
+from cnf.materials.fitting.fit import Settings
+from cnf.materials.reflectance import Material, read_material
+from cnf.materials.reflectance.reading import decode_archive, is_generated, name_table
+from studies.materials.study import specularity
+
+NETWORKS = "brdf/nbrdf_merl100.npz"
+TABLES = "brdf/rgl/rgl_*_merlgrid.npz"
+SPECULAR = 10
+MOST_SPECULAR, OTHERS, RGL = "NBRDF of MERL, ten most specular", "NBRDF of MERL, others", "RGL"
+GENERATED, FILES = "Generated", "Files"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A subject with the name that its material has, which files are called by."""
+
+    subject: Subject
+    name: str
+    label: str
+
+
+def find_data(data: Path | None = None) -> Path:
+    """The folder of data, by default that of the environment variable CNF_DATA."""
+    named = "--data" if data is not None else "CNF_DATA"
+    given = data if data is not None else Path(os.environ["CNF_DATA"]) if os.environ.get("CNF_DATA") else None
+    advice = f"a folder with {NETWORKS} and {TABLES}"
+    if given is None:
+        raise FileError(
+            f"cnf brings no measurements: set the environment variable CNF_DATA (or --data) to {advice}, or name "
+            "materials with --material, such as --material ggx:gold:0.1"
+        )
+    if not (given / NETWORKS).is_file():
+        raise FileError(f"there is no file {given / NETWORKS}; set {named} to {advice}")
+    return given
+
+
+def rank_networks(data: Path) -> list[Chosen]:
+    """The packed networks, the most specular first."""
+    path = data / NETWORKS
+    read = [make() for make in decode_archive(path).values()]
+    order = sorted(read, key=lambda material: (-specularity(material), material.name))
+    return [
+        Chosen(Subject(str(path), m.name, MOST_SPECULAR if place < SPECULAR else OTHERS), m.name, m.label)
+        for place, m in enumerate(order)
+    ]
+
+
+def find_tables(data: Path) -> list[Chosen]:
+    """RGL's measurements on MERL's grid."""
+    names = [(path, name_table(path)) for path in sorted(data.glob(TABLES))]
+    return [Chosen(Subject(str(path), None, RGL), name, f"RGL {name}") for path, name in names]
+
+
+def choose_subjects(data: Path, count: int) -> list[Chosen]:
+    """The most specular networks, others evenly spread up to `count` in all, and all tables."""
+    ranked = rank_networks(data)
+    if count > len(ranked):
+        raise CnfError(f"{data / NETWORKS} holds {len(ranked)} materials; {count} were asked for")
+    first, rest = ranked[: min(count, SPECULAR)], ranked[SPECULAR:]
+    more = count - len(first)
+    places = [round((k + 0.5) * len(rest) / more - 0.5) for k in range(more)]
+    return [*first, *(rest[place] for place in places), *find_tables(data)]
+
+
+def name_subjects(data: Path, names: Sequence[str]) -> list[Chosen]:
+    """Networks and tables by name, in the order of `choose_subjects`."""
+    known = {chosen.name: chosen for chosen in [*find_tables(data), *rank_networks(data)]}
+    for name in names:
+        if name not in known:
+            raise CnfError(
+                f"there is no material {name!r} in {data}; cnf material list {data / NETWORKS} shows those there are."
+                + nearest(name, known)
+            )
+    groups = (MOST_SPECULAR, OTHERS, RGL)
+    ranks = {name: (groups.index(chosen.subject.group), place) for place, (name, chosen) in enumerate(known.items())}
+    return [known[name] for name in sorted(names, key=lambda name: ranks[name])]
+
+
+def open_subject(words: str, group: str | None = None) -> tuple[Chosen, Material]:
+    """A subject from words ("ggx:gold:0.1"), a file, or one of an archive ("FILE:NAME"); and its material."""
+    if is_generated(words):
+        path, name, kind = words, None, GENERATED
+    else:
+        before, _, after = words.rpartition(":")
+        path, name, kind = (before, after, FILES) if before and _is_file(before) else (words, None, FILES)
+    material = read_material(path, name)
+    return Chosen(Subject(path, name, group or kind), material.name, material.label), material
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def check_distinct(chosen: Sequence[Chosen]) -> None:
+    """Two materials of one name would share their files."""
+    seen: dict[str, Chosen] = {}
+    for one in chosen:
+        other = seen.setdefault(one.name, one)
+        if other is not one:
+            raise CnfError(f"{other.label} and {one.label} are both called {one.name}; study them in two folders")
+
+
+def finished_cases(
+    chosen: Sequence[Chosen], methods: Sequence[str], settings: Settings, light: Light, folder: Path
+) -> list[Case]:
+    """All cases that are there with these settings, in order; their groups are those of this choice."""
+    found = []
+    for one in chosen:
+        for method in methods:
+            case = known_case(folder, one.name, method, settings, light, identify(one.subject, light))
+            if case is not None:
+                found.append(replace(case, group=one.subject.group))
+    return found

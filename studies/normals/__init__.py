@@ -1,0 +1,1 @@
+"""Planar shapes with exact normals, beside pseudo-normals, SIREN and Hermite functions."""

@@ -1,0 +1,1 @@
+"""Surfaces through points, by cnf and by other packages, and how the work grows."""

@@ -1,0 +1,119 @@
+"""Shapes, the study's own side: reconstruction by cnf and by SciPy, in a process of its own.
+
+    python -m studies.shapes.methods METHOD INPUT.npz OUTPUT.npz --threads 2 --resolution 160
+
+The same contract as `peers.py`: INPUT holds `points` and `normals` (P, 3); OUTPUT gets `vertices`, `faces` and, as JSON
+in `report`, wall and processor seconds without imports and files, peak memory in MB, the setting, and for our
+fields the worst errors of values and normals at the inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import RBFInterpolator
+from scipy.spatial import cKDTree
+
+from cnf.errors import CnfError
+from cnf.shapes.clouds.mesh import Mesh
+from studies.shapes.peers import read_peak_memory
+
+PSEUDO = 0.01  # how far pseudo-normal points lie from the surface, for shapes of size 2
+NEIGHBOURS = 50  # of SciPy's local thin-plate splines
+REACH = 0.6  # of the distance to the 55th neighbour: how far from the points their surface is followed
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A mesh, and what is to be said of how it was made."""
+
+    mesh: Mesh
+    setting: str
+    measured: dict[str, float] = field(default_factory=dict)  # value_error, normal_error, ... of the field itself
+
+
+OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
+    "cnf": {"normals_mode": "exact", "solver": "sparse"},
+    "cnf-snapped": {"normals_mode": "exact", "solver": "sparse", "snap": True},
+    "cnf-refined": {"normals_mode": "exact", "solver": "sparse", "snap": True, "refinements": 1},
+    "cnf-blend": {"normals_mode": "exact", "solver": "blend"},
+    "cnf-pseudo": {"normals_mode": "pseudo", "solver": "sparse"},
+    "paper": {"normals_mode": "pseudo", "solver": "local"},
+}
+
+
+def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: str, **changes: Any) -> Made:
+    """One of OURS: a field with exact or pseudo-normal conditions, and its mesh."""
+    from cnf.shapes.reconstruction.reconstruct import reconstruct
+
+    result = reconstruct(points, normals, resolution=resolution, most=None, **{**OURS[method], **changes})
+    how = f"{OURS[method]['normals_mode']} normals, support {result.support:.3g}, {result.certificate.solver}"
+    measured = {
+        "value_error": result.value_error,
+        "normal_error": result.normal_error,
+        "field_seconds": result.seconds["preparation"] + result.seconds["solve"],
+    }
+    return Made(result.mesh, how, measured)
+
+
+def run_scipy(points: np.ndarray, normals: np.ndarray, resolution: int, method: str = "scipy-tps") -> Made:
+    """Local thin-plate splines of SciPy through pseudo-normal data, meshed by our own extraction."""
+    from cnf.shapes.reconstruction.extraction import extract
+
+    places = np.concatenate([points, points + PSEUDO * normals, points - PSEUDO * normals])
+    heights = np.repeat([0.0, PSEUDO, -PSEUDO], len(points))
+    fit = RBFInterpolator(places, heights, neighbors=NEIGHBOURS, kernel="thin_plate_spline")
+    spacing = cKDTree(points).query(points, k=min(56, len(points)))[0][:, -1].mean()
+    lower, upper = points.min(axis=0), points.max(axis=0)
+    made = extract(fit, points, lower, upper, resolution, REACH * spacing)
+    return Made(made.mesh, f"{NEIGHBOURS} neighbours, pseudo-normals {PSEUDO:g}, our grid and following")
+
+
+METHODS: dict[str, Callable[..., Made]] = {**dict.fromkeys(OURS, run_ours), "scipy-tps": run_scipy}
+
+
+def run(asked: argparse.Namespace) -> None:
+    """One method on one cloud."""
+    import torch
+
+    import cnf  # noqa: F401  (imported before the clock starts)
+
+    torch.set_num_threads(asked.threads)
+    with np.load(asked.input, allow_pickle=False) as given:
+        points, normals = given["points"], given["normals"]
+    wall, processor = time.perf_counter(), time.process_time()
+    made = METHODS[asked.method](points, normals, asked.resolution, asked.method)
+    report = {
+        "seconds": time.perf_counter() - wall,
+        "processor_seconds": time.process_time() - processor,
+        "megabytes": read_peak_memory(),
+        "setting": made.setting,
+        **made.measured,
+    }
+    np.savez(asked.output, vertices=made.mesh.vertices, faces=made.mesh.faces, report=json.dumps(report))
+
+
+def main() -> None:
+    """Read the command line, run one method; a refusal is one line on stderr."""
+    parser = argparse.ArgumentParser(description="surface reconstruction by cnf and SciPy, for comparison")
+    parser.add_argument("method", choices=list(METHODS))
+    parser.add_argument("input", help="NPZ file with points and normals")
+    parser.add_argument("output", help="NPZ file to write")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--resolution", type=int, default=160)
+    asked = parser.parse_args()
+    try:
+        run(asked)
+    except CnfError as error:
+        sys.exit(f"{error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A basis trained for one initial state solves others."""

@@ -1,0 +1,297 @@
+"""`cnf material` as it is typed: what it writes, what it says, and how it refuses."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cnf.cli.main import run
+from cnf.materials.commands import compare as material_compare
+from cnf.materials.commands import single as commands
+from cnf.materials.comparison import cases
+from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting.folders import load_fit
+from cnf.materials.fitting.methods import METHODS
+from cnf.materials.reflectance import read_material
+from tests.materials.small import (
+    GOLD,
+    SMALL,
+    check_refusal,
+    count_fits,
+    is_picture,
+    measure_little,
+    pack_networks,
+)
+
+refused = functools.partial(check_refusal, run)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_light():
+    with pytest.MonkeyPatch.context() as patch:
+        measure_little(patch)
+        yield
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    return pack_networks(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fit with all its files; tests read it, none changes it."""
+    folder = tmp_path_factory.mktemp("fits") / "gold"
+    assert run(["material", "fit", GOLD, "--out", str(folder), *SMALL]) == 0
+    return folder
+
+
+# ---- fit
+
+
+def test_fit_writes_all_its_files(fitted: Path):
+    """Pictures, numbers and the conditions: measured values are those of the material, fitted ones equal to 1e-11."""
+    names = "certificate.txt conditions.csv course.csv curve.png fit.json lobes.png model.pt render.png"
+    assert sorted(path.name for path in fitted.iterdir()) == names.split()
+    assert all(is_picture(fitted / f"{name}.png") for name in ("render", "lobes", "curve"))
+    told = json.loads((fitted / "fit.json").read_text())
+    assert told["method"] == "kernel-siren" and told["source"] == {"path": GOLD, "name": None}
+    assert told["certificate"]["exact"] and told["certificate"]["conditions"] == 60  # 20 in three channels
+    assert set(told["numbers"]) >= {"psnr", "ssim", "rmse", "log_error"}
+    with (fitted / "conditions.csv").open() as file:
+        rows = np.array([[float(value) for value in row.values()] for row in csv.DictReader(file)])
+    angles = torch.deg2rad(torch.from_numpy(rows[:, :3]))
+    np.testing.assert_allclose(rows[:, 6:9], read_material(GOLD)(angles).numpy(), rtol=1e-11, atol=1e-12)
+
+
+def test_fit_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """Constrained: certificate, and that the measurements are exact. Soft: how far it is from them; no certificate."""
+    assert run(["material", "fit", GOLD, "--out", str(tmp_path), "--no-picture", *SMALL]) == 0
+    said = capsys.readouterr().out
+    assert "certificate: exact" in said and "the 20 measurements are exact" in said and "PSNR" in said
+    assert run(["material", "fit", GOLD, "--basis", "nbrdf", "--out", str(tmp_path), "--no-picture", *SMALL]) == 0
+    said = capsys.readouterr().out
+    assert "certificate" not in said and "no conditions" in said
+    assert not (tmp_path / "certificate.txt").exists()  # of the first fit
+    assert json.loads((tmp_path / "fit.json").read_text())["method"] == "nbrdf"
+
+
+def test_interrupted_fit_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C in the first step logged: its model is written, exact as any other; exit code 130."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "show_step", interrupt)
+    assert run(["material", "fit", GOLD, "--out", str(tmp_path), "--no-picture", *SMALL]) == 130
+    assert "interrupted soon after step 1" in capsys.readouterr().out
+    told = json.loads((tmp_path / "fit.json").read_text())
+    assert told["stopped"] == "interrupted" and told["certificate"]["exact"]
+    assert load_fit(tmp_path).fit.certificate.exact
+
+
+def test_fit_is_kept_if_it_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A second Ctrl-C while the fit is measured: the model is there all the same."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cases, "held_out_error", interrupt)
+    assert run(["material", "fit", GOLD, "--out", str(tmp_path), *SMALL]) == 130
+    assert json.loads((tmp_path / "fit.json").read_text())["numbers"] == {}
+
+
+def test_conditions_that_do_not_hold(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """A tolerance that rounding cannot meet: written, told in one line, exit code 1."""
+    monkeypatch.setattr(fitting, "TOLERANCE", {torch.float64: 1e-30})
+    refused(capsys, ["material", "fit", GOLD, "--out", str(tmp_path), "--no-picture", *SMALL], "the fit was written")
+    told = json.loads((tmp_path / "fit.json").read_text())
+    assert not told["certificate"]["exact"]
+    assert "NOT EXACT" in (tmp_path / "certificate.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "code"),
+    [
+        (["--basis", "kernal-siren"], "Did you mean 'kernel-siren'", 1),
+        (["--name", "chrome"], "--name", 1),
+        (["--loss", "l2"], "weighted, cosine, plain", 1),
+        (["--sampling", "all"], "sampling", 1),
+        (["--placement", "best"], "placement", 1),
+        (["--precision", "float16"], "precision", 1),
+        (["--rate", "nan"], "rate", 1),
+        (["--env", "nowhere.hdr"], "nowhere.hdr", 1),
+        (["--samples", "0"], "--samples", 2),
+        (["--size", "4"], "--size", 2),
+    ],
+)
+def test_fit_refuses(tmp_path: Path, capsys: pytest.CaptureFixture, more: list[str], words: str, code: int):
+    """Before any work: nothing is written, not even the folder."""
+    refused(capsys, ["material", "fit", GOLD, "--out", str(tmp_path / "a"), *SMALL, *more], words, code)
+    assert not (tmp_path / "a").exists()
+
+
+def test_fit_refuses_files(tmp_path: Path, packed: Path, capsys: pytest.CaptureFixture):
+    """A file that is not there, an archive without a name, a file as folder, a material without any light."""
+    out = ["--out", str(tmp_path / "a"), *SMALL]
+    refused(capsys, ["material", "fit", str(tmp_path / "b.npz"), *out], "there is no file")
+    refused(capsys, ["material", "fit", str(packed), *out], "--name bright")
+    refused(capsys, ["material", "fit", str(packed), "--name", "brigt", *out], "Did you mean 'bright'")
+    refused(capsys, ["material", "fit", GOLD, "--out", str(packed), *SMALL], "is a file")
+    refused(capsys, ["material", "fit", "lambert:0", *out], "needs light")
+    assert not (tmp_path / "a").exists()
+
+
+def test_help_names_every_method(capsys: pytest.CaptureFixture):
+    for command in ("fit", "compare"):
+        assert run(["material", command, "--help"]) == 0
+        said = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+        assert all(name in said for name in METHODS)
+
+
+# ---- render and export
+
+
+def test_render(fitted: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    """A fit's folder, one of an archive, words; a longer exposure is brighter, a background fills the corners."""
+    from PIL import Image
+
+    def picture(*arguments: str) -> np.ndarray:
+        path = tmp_path / "a.png"
+        assert run(["material", "render", *arguments, "--size", "24", "-o", str(path)]) == 0
+        return np.asarray(Image.open(path)).astype(float)
+
+    dark, bright = (picture(str(fitted), "--exposure", e) for e in ("0.01", "0.02"))
+    assert dark.shape == (24, 24, 3) and dark[0, 0].max() == 0 and bright.sum() > 1.1 * dark.sum() > 0
+    assert picture(GOLD, "--background")[0, 0].max() > 0
+    assert picture(str(packed), "--name", "bright")[12, 12].max() > 0
+    assert "bright" in capsys.readouterr().out
+    for more, words in [
+        (["--backend", "other"], "cnf or mitsuba"),
+        (["--samples", "4"], "--samples"),
+        (["--exposure", "0"], "--exposure"),
+        (["-o", "a.jpg"], ".png"),
+        (["--name", "a"], "--name"),
+    ]:
+        refused(capsys, ["material", "render", str(fitted), *more], words)
+    refused(capsys, ["material", "render", str(tmp_path)], "holds no fit")
+
+
+def test_export(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    """A constant reflectance of 0.5 / pi is the same in the table; a fit's table has the model's values at nodes."""
+    from cnf.materials.fitting.fitted import as_material
+    from cnf.materials.reflectance.merl import grid_angles
+
+    out = tmp_path / "a.binary"
+    assert run(["material", "export", "lambert:0.5", str(out), "--convention", "centers"]) == 0
+    mean, largest = (
+        float(number) for number in re.findall(r"(?:mean|largest) (\S+e-\d+)", capsys.readouterr().out)[:2]
+    )
+    assert mean <= largest < 1e-12
+    found = read_material(out)(torch.tensor([[0.1, 0.2, 0.3], [0.5, 0.4, 2.0]], dtype=torch.float64))
+    np.testing.assert_allclose(found.numpy(), 0.5 / np.pi, rtol=1e-12)
+    assert run(["material", "export", str(fitted), str(out)]) == 0
+    assert "table against model" in capsys.readouterr().out
+    nodes = grid_angles("nodes", slice(180 * 5, 180 * 40))
+    model = as_material(load_fit(fitted).fit, torch.float64)
+    known = model.valid(nodes)
+    np.testing.assert_allclose(read_material(out)(nodes)[known].numpy(), model(nodes)[known].numpy(), rtol=1e-9)
+    refused(capsys, ["material", "export", str(out), str(out)], "the input itself")
+    refused(capsys, ["material", "export", GOLD, str(tmp_path / "a.merl")], ".binary")
+    refused(capsys, ["material", "export", GOLD, str(out), "--convention", "middle"], "nodes or centers")
+    refused(capsys, ["material", "export", GOLD, str(tmp_path / "a.bsdf"), "--convention", "nodes"], "--convention")
+
+
+def test_export_for_mitsuba(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """The `.bsdf` file of a constant reflectance has that constant."""
+    assert run(["material", "export", "lambert:0.5", str(tmp_path / "a.bsdf")]) == 0
+    found = read_material(tmp_path / "a.bsdf")(torch.tensor([[0.1, 0.2, 0.3], [0.5, 0.4, 2.0]], dtype=torch.float64))
+    np.testing.assert_allclose(found.numpy(), 0.5 / np.pi, rtol=1e-3)
+
+
+# ---- list and check
+
+
+def test_list(packed: Path, capsys: pytest.CaptureFixture):
+    assert run(["material", "list", str(packed)]) == 0
+    assert capsys.readouterr().out.split() == ["bright", "dull", "medium"]
+    refused(capsys, ["material", "list", "nowhere.npz"], "there is no file")
+
+
+def test_check(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """A file under another name is only not known; one called chrome with other bytes ends with exit code 1."""
+    (tmp_path / "mine.binary").write_bytes(b"abc")
+    assert run(["material", "check", str(tmp_path)]) == 0
+    assert "unknown" in capsys.readouterr().out
+    (tmp_path / "chrome.binary").write_bytes(b"abc")
+    refused(capsys, ["material", "check", str(tmp_path)], "1 of 2 files")
+    refused(capsys, ["material", "check", str(tmp_path / "nowhere")], "there is no file")
+
+
+# ---- compare
+
+
+def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two materials in two rows; a second run fits what is missing only; other settings fit again."""
+    made = count_fits(monkeypatch)
+    names = ["--name", "bright", "--name", "dull"]
+    command = ["material", "compare", str(packed), "--out", str(tmp_path / "a"), *names, *SMALL, "--methods"]
+    with monkeypatch.context() as drawing:
+        drawing.setattr(material_compare, "report", lambda *_: None)
+        assert run([*command, "siren"]) == 0
+    assert made == ["bright siren", "dull siren"]
+    lobes: dict[str, list[str]] = {}
+
+    def note(curves, path, *_):  # the drawing itself is slow, and tested with `fit`
+        lobes[path.name] = [title for title, _ in curves]
+        return path
+
+    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", note)
+    assert run([*command, "siren,kernel-siren"]) == 0
+    titles = ["Reference", "SIREN", "Kernel SIREN"]
+    assert lobes == {"lobes_bright.png": titles, "lobes_dull.png": titles}
+    assert made[2:] == ["bright kernel-siren", "dull kernel-siren"]
+    assert all(is_picture(tmp_path / "a" / f"{name}.png") for name in ("comparison", "curves_bright", "curves_dull"))
+    with (tmp_path / "a" / "study.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["material"], row["method"]) for row in rows] == [
+        (name, method) for name in ("bright", "dull") for method in ("siren", "kernel-siren")
+    ]
+    assert all(float(row["residual"]) < 1e-10 for row in rows if row["method"] == "kernel-siren")
+
+
+def test_compare_with_kept_fits(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch):
+    """The kept fit was made with the same settings: its row has the same errors; it is named after its folder."""
+    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", lambda curves, path, *_: path)
+    copy = tmp_path / "copy"
+    shutil.copytree(fitted, copy)
+    command = ["material", "compare", GOLD, "--out", str(tmp_path / "a"), *SMALL, "--fits", f"{fitted},{copy}"]
+    assert run(command) == 0
+    with (tmp_path / "a" / "study.csv").open() as file:
+        first, second = csv.DictReader(file)
+    assert (first["method"], second["method"]) == ("kernel-siren", "Kernel SIREN, copy")
+    told = json.loads((fitted / "fit.json").read_text())["numbers"]
+    assert float(first["psnr"]) == float(second["psnr"]) == pytest.approx(told["psnr"], abs=1e-9)
+    refused(capsys, [*command, "--methods", "other"], "no method 'other'")
+    refused(capsys, [*command, "--fits", str(tmp_path)], "holds no fit")
+
+
+def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_path: Path, monkeypatch):
+    """Two files with a material of one name: the second is fitted, not taken for the first."""
+    made = count_fits(monkeypatch)
+    monkeypatch.setattr(material_compare, "report", lambda *_: None)
+    other = tmp_path / "b" / packed.name  # the same name and label
+    other.parent.mkdir()
+    shutil.copy(packed, other)
+    for file in (packed, other):
+        command = ["material", "compare", str(file), "--name", "dull", "--out", str(tmp_path / "a"), *SMALL]
+        assert run([*command, "--methods", "nbrdf"]) == 0
+    assert made == ["dull nbrdf"] * 2

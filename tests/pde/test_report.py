@@ -1,0 +1,326 @@
+"""The report, the table and the pictures of an answer."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import cnf
+from cnf.errors import MissingExtraError
+from cnf.pde.report.field_plots import plot_field, styled_points
+from cnf.pde.report.folder import write_answer
+from cnf.pde.report.map_panels import find_decades, find_scale, math_name
+from cnf.pde.report.page import read_equation, report_markup
+from cnf.pde.report.planes import measure_residual, sample_plane
+from cnf.pde.report.table import answer_table, judge_answer
+from cnf.reports import mathml
+from tests.pde import stand_in
+
+latex2mathml = pytest.importorskip("latex2mathml")
+pytest.importorskip("matplotlib")
+
+
+def parse(markup: str) -> ElementTree.Element:
+    return ElementTree.fromstring(markup.replace("<!DOCTYPE html>\n", ""))
+
+
+# -- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_every_file_is_written(tmp_path):
+    """A time problem in one dimension gets all kinds of files, each announced, and the field loads and solves again."""
+    from PIL import Image
+
+    answer, told = stand_in.advection_1d(), []
+    paths = write_answer(answer, tmp_path / "new" / "out", told.append)
+    assert [p.name for p in paths] == [
+        "solution.pt",
+        "certificate.txt",
+        "summary.json",
+        "solution.csv",
+        "solution.npz",
+        "solution.vti",
+        "field.png",
+        "tuning.png",
+        "animation.gif",
+        "report.html",
+    ]
+    assert sorted(p.name for p in (tmp_path / "new" / "out").iterdir()) == sorted(p.name for p in paths)
+    assert set(told) >= {p.name for p in paths} - {"solution.vti"}
+    for path in paths:
+        if path.suffix in (".png", ".gif"):
+            with Image.open(path) as picture:
+                assert min(picture.size) > 200
+                assert getattr(picture, "n_frames", 1) == (41 if path.suffix == ".gif" else 1)
+    loaded = cnf.load(paths[0])
+    x = torch.tensor([[0.3, 0.4]], dtype=torch.float64)
+    assert abs(float(loaded(x)) - math.sin(2 * math.pi * (0.3 - 0.2))) < 1e-6
+
+
+def test_without_pictures(tmp_path):
+    """Numbers and report need no matplotlib; nothing is tuned, so nothing is said about trials."""
+    answer = stand_in.wave_1d()
+    answer.tuning.trials = answer.tuning.trials[:1]
+    names = [p.name for p in write_answer(answer, tmp_path, pictures=False)]
+    assert "report.html" in names and "field.png" not in names
+    assert "<h2>Tuning" not in (tmp_path / "report.html").read_text()
+
+
+def test_without_matplotlib(tmp_path, monkeypatch):
+    """The missing package is named, with the line that installs it, before anything is written."""
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtraError, match=r'pip install "constrained-neural-fields\[viz\]"'):
+        write_answer(stand_in.wave_1d(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# -- pictures --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(stand_in.ALL))
+def test_field_is_drawn(tmp_path, name):
+    """Every kind of problem gives a picture that is not blank."""
+    from PIL import Image
+
+    with Image.open(plot_field(stand_in.ALL[name](), tmp_path / "field.png")) as picture:
+        pixels = np.asarray(picture.convert("L"))
+    assert 0.02 < (pixels < 250).mean() < 0.95
+
+
+def test_outside_is_white(tmp_path):
+    """The middle of the hole is white, the ring beside it is not."""
+    plane = sample_plane(stand_in.ring_2d(), (0, 1), {}, 40)
+    assert plane.mask is not None
+    side = plane.mask.shape[0]
+    column, row = (int(side * (v + 1) / 2) for v in (0.2, 0.1))
+    assert plane.mask[row, column] and plane.mask[0, 0] and not plane.mask[side // 2, int(side * 0.85)]
+    assert np.isfinite(plane.values).all()  # the nearest value inside, hidden by the mask
+    assert abs(plane.mask.mean() - (1 - 0.91 * math.pi / 4)) < 2e-3
+
+
+def test_planes_have_rows_along_the_second_coordinate():
+    """u = x grows from left to right, v = -y falls from bottom to top, and the error is what it is."""
+    plane = sample_plane(stand_in.flow_2d(), (0, 1), {}, 10)
+    centres = -1 + 2 * (np.arange(10) + 0.5) / 10
+    assert np.allclose(plane.values[0], np.tile(centres, (10, 1)), atol=1e-8)
+    assert np.allclose(plane.values[1], -np.tile(centres[:, None], (1, 10)), atol=1e-8)
+    assert plane.errors is not None and plane.errors.max() < 1e-8
+
+
+def test_residual_is_that_of_the_equation():
+    """-Laplace u - f by finite differences of the solution itself."""
+    answer = stand_in.poisson_2d(with_exact=False, count=40)  # few points: a residual that differences can see
+    points = torch.tensor([[0.31, 0.42], [0.77, 0.58]], dtype=torch.float64)
+    found = measure_residual(answer, points)
+    h = 1e-3
+    steps = torch.tensor([[h, 0], [-h, 0], [0, h], [0, -h]], dtype=torch.float64)
+    with torch.no_grad():
+        around = sum(answer.solution(points + s)[:, 0] for s in steps)
+        laplacian = (around - 4 * answer.solution(points)[:, 0]) / h**2
+    side = 8 * math.pi**2 * torch.sin(2 * math.pi * points).prod(dim=1)
+    assert found is not None
+    assert np.allclose(found, (-laplacian - side).abs().numpy(), rtol=1e-2, atol=1e-3)
+
+
+def test_colours_and_limits():
+    """Signed values: limits symmetric about zero; others: their own range; constants: some room; errors: decades."""
+    inside = [np.ones((2, 2), dtype=bool)]
+    signed = find_scale([np.array([[-1.0, 0.5], [0.2, 0.3]])], inside, False)
+    assert (signed["norm"].vmin, signed["norm"].vmax, signed["cmap"]) == (-1.0, 1.0, "coolwarm")
+    positive = find_scale([np.array([[1.0, 2.0], [3.0, 4.0]])], inside, False)
+    assert (positive["norm"].vmin, positive["norm"].vmax, positive["cmap"]) == (1.0, 4.0, "viridis")
+    constant = find_scale([np.full((2, 2), 3.0)], inside, False)
+    assert constant["norm"].vmin < 3.0 < constant["norm"].vmax
+    assert find_decades([np.geomspace(2e-5, 3e-3, 99)]) == pytest.approx((1e-5, 1e-2))
+    assert find_decades([np.zeros(3)])[0] > 0
+    assert [math_name(n) for n in ("u", "phi", "u_in", "speed")] == [
+        "$u$",
+        r"$\phi$",
+        r"$u_{\mathrm{in}}$",
+        r"$\mathrm{speed}$",
+    ]
+
+
+def test_hostile_names_are_drawn(tmp_path):
+    """Dollar signs in a name are no formula for matplotlib; an integral has no points to draw."""
+    answer = stand_in.poisson_2d(count=30)
+    object.__setattr__(answer.field.constraints[1], "name", r"$\frac{$ <b>")
+    answer.problem.equations[0].on = None
+    assert [label for label, _, _ in styled_points(answer)] == [r"\$\frac{\$ <b> (60)"]
+    plot_field(answer, tmp_path / "field.png")
+
+
+# -- report ----------------------------------------------------------------------------------------------------------
+
+
+def test_report_is_one_file(tmp_path):
+    """Well formed, no scripts, nothing loaded from elsewhere, the picture inside bit for bit."""
+    answer = stand_in.poisson_2d(count=60)
+    picture = plot_field(answer, tmp_path / "field.png")
+    markup = report_markup(answer, [picture])
+    page = parse(markup)
+    assert not list(page.iter("script")) and not list(page.iter("link"))
+    (image,) = page.iter("img")
+    head, data = image.get("src", "").split(",")
+    assert head == "data:image/png;base64" and base64.b64decode(data) == picture.read_bytes()
+    assert not re.search(r"https?://", markup.replace(data, ""))
+    text = "".join(page.itertext())
+    for expected in (
+        "Poisson equation on the unit square",
+        str(answer.certificate),
+        'cnf.load("solution.pt")',
+        "seed 0",
+    ):
+        assert expected in text
+    assert "between the points" in text and "chosen" in text and f"torch {torch.__version__}" in text
+    assert len(list(page.iter("math"))) >= 4
+
+
+def test_report_escapes_everything():
+    """Markup in titles, names, parts, equations and settings is shown, not obeyed."""
+    attack = "<img src=x onerror=alert(1)>\"'&"
+    answer = stand_in.wave_1d()
+    answer.problem.title = answer.problem.description = attack
+    for equation in answer.problem.equations:
+        equation.on, equation.latex = attack, rf"\text{{{attack}}} \href{{javascript:alert(1)}}{{u}} = 0"
+    answer.tuning.objective = attack
+    answer.tuning.trials[0].settings[attack] = attack
+    page = parse(report_markup(answer))
+    assert not list(page.iter("img"))
+    allowed = {"class", "scope", "lang", "charset", "name", "content"} | mathml.ATTRIBUTES
+    for node in page.iter():
+        assert set(node.attrib) <= allowed, node.attrib
+    assert "".join(page.itertext()).count(attack) >= 5
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\partial_t u + \beta \partial_x u = 0", "∂tu+β∂xu=0"),
+        (r"\nabla^2 u", "∇2u"),
+        (r"-\Delta u = f", "−Δu=f"),
+        (r"\int_0^1\!\int_0^1 u\,dx\,dy", "∫01∫01udxdy"),
+        (r"\frac{\partial^2 u}{\partial x^2}", "∂2u∂x2"),
+        (r"\mathbf{n}\cdot\nabla u", "𝐧·∇u"),
+        (r"u_{xx} = \sin(2\pi x)", "uxx=sin(2πx)"),
+        (r"\left( x + 1 \right)^2", "(x+1)2"),
+        (r"\mathrm{speed} u", "speedu"),
+        ("1.5e-05 u", "1.5·10−5u"),
+    ],
+)
+def test_formulas(latex, text):
+    """The notations of the reader become MathML with the same symbols in the same order."""
+    tree = ElementTree.fromstring(mathml.typeset(latex))
+    assert tree.tag == "math" and "".join(tree.itertext()) == text
+
+
+@pytest.mark.parametrize("latex", [r"\frac{", r"\unknown{x}", r"\text{<b>x</b>}", "x" * 5000])
+def test_formulas_that_cannot_be_typeset(latex):
+    """The text is shown, escaped."""
+    tree = ElementTree.fromstring(mathml.typeset(latex))
+    assert tree.tag == "code" and tree.text == latex and len(tree) == 0
+
+
+def test_without_converter(monkeypatch):
+    """Without latex2mathml the LaTeX is shown, and the report says why."""
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.split(".")[0] == "latex2mathml":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    answer = stand_in.wave_1d()
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    page = parse(report_markup(answer))
+    assert not list(page.iter("math"))
+    assert "latex2mathml is not installed" in "".join(page.itertext())
+
+
+def test_equation_as_read():
+    """Both sides in normal form; tables of values are called data."""
+    space = cnf.Space("x y", "u v")
+    at = torch.zeros(2, 2, dtype=torch.float64)
+    assert read_equation(space.constraint("u_{xx} = 2 x", at=at)) == r"\partial_{x}^{2} u = 2 x"
+    assert read_equation(space.constraint("u; v", at=at, equals=1.0)) == "u = 1; v = 1"
+    assert read_equation(space.constraint("u", at=at, equals=torch.ones(2))) == r"u = \mathrm{data}"
+
+
+# -- table -----------------------------------------------------------------------------------------------------------
+
+
+def test_table():
+    """One line per equation with the numbers of the certificate, then the facts."""
+    answer = stand_in.poisson_2d()
+    lines = answer_table(answer).splitlines()
+    residual = answer.certificate.residuals["pde"]
+    assert lines[2].split() == [
+        "pde",
+        "interior",
+        "250",
+        f"{residual.absolute:.1e}",
+        f"{residual.relative:.1e}",
+        "1.0e-06",
+    ]
+    assert lines[3].split()[-1] == "-"
+    text = "\n".join(lines[4:])
+    assert f"rank {answer.certificate.rank} of 310 conditions" in text and "620 functions" in text
+    assert "u 1.2e-08 (relative L2)" in text and "1.0e-06 (of the relative error" in text
+    assert "held-out: 16 trials" in text and "bandwidth 0.2531" in text and "1.5 s" in text
+
+
+def test_verdict():
+    """Good, bad and unknown are told apart."""
+    answer = stand_in.poisson_2d()
+    assert [good for good, _ in judge_answer(answer)] == [True, True, None, None]
+    answer.held_out["pde"] = 0.5
+    assert judge_answer(answer)[1][0] is False and "5.0e-01" in judge_answer(answer)[1][1]
+    answer.held_out["pde"] = math.nan
+    assert judge_answer(answer)[1][0] is None
+    fields = SimpleNamespace(**{**vars(answer), "worst_held_out": math.nan, "estimate": math.nan, "resolved": True})
+    fields.certificate = SimpleNamespace(exact=False, worst=0.1, tolerance=1e-9)
+    assert judge_answer(fields)[0] == (False, "NOT EXACT: worst relative residual 1.0e-01, tolerance 1e-09.")
+
+
+# -- a problem from the start ----------------------------------------------------------------------------------------
+
+
+def test_report_of_a_solved_problem(tmp_path):
+    """u'' = -u with u(0) = 0, u(1) = sin 1, and the integral of u as a third condition: u = sin x."""
+    problem = cnf.Problem(
+        "x",
+        domain={"type": "interval", "from": 0, "to": 1},
+        equations=[
+            {"on": "interior", "equation": "u_{xx} = -u"},
+            {"on": "boundary", "equation": r"u = \sin(x)"},
+            {"equation": r"\int_0^1 u \, dx = 1 - \cos(1)", "name": "mass"},
+        ],
+        points={"count": 20},
+        exact={"u": r"\sin(x)"},
+        title="Sine",
+    )
+    answer = problem.solve()
+    write_answer(answer, tmp_path)
+    with np.load(tmp_path / "solution.npz", allow_pickle=False) as data:
+        assert np.abs(data["u"] - np.sin(data["x"])).max() < 1e-8
+        assert np.allclose(data["exact_u"], np.sin(data["x"]), rtol=1e-14)
+    page = parse((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(list(page.iter("math"))) >= 8
+    assert [row[0].text for row in page.iter("tr")][1:4] == ["interior", "boundary", "mass"]
+    assert "everywhere" in answer_table(answer)
+    assert [label for label, _, _ in styled_points(answer)] == ["interior (20)", "boundary (2)"]
