@@ -70,9 +70,9 @@ def factor_matrices(
         values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
         if not bool(torch.isfinite(values.detach()).all()):
             raise BasisError(
-                "the basis gives values or derivatives that are not finite at the points of the constraints; look "
-                "at its parameters (a bandwidth that ran to zero?), at functions such as sqrt or norm at zero, and at the "
-                "scale of the coordinates (float32 ends at 3e38, float64 at 1e308)"
+                "the basis gives values or derivatives that are not finite at the points of the constraints; look at "
+                "its parameters (a bandwidth that ran to zero?), at functions such as sqrt or norm at zero, and at the "
+                "scale of the coordinates (float32 ends at 3e38)"
             )
     symmetric = basis.is_symmetric_for(constraints)
     factors = tuple(solver.factor(m, symmetric) for m in matrices)

@@ -136,7 +136,7 @@ class GlobalExpansion(BasisExpansion):
         channels = [(matrices[:, k], self._weights(r.channel)) for k, r in enumerate(requests)]
         sums = torch.stack([matrix @ weights for matrix, weights in channels], dim=1)
         exact = ((matrix.to(torch.float64), weights.to(torch.float64)) for matrix, weights in channels)
-        squares = torch.stack([matrix.square() @ weights.square() for matrix, weights in exact], dim=1)
+        squares = torch.stack([_sum_of_squares(matrix, weights) for matrix, weights in exact], dim=1)
         return torch.stack([sums.to(torch.float64), squares], dim=1)
 
     def _weights(self, channel: int) -> Tensor:
@@ -160,6 +160,12 @@ class LocalExpansion(BasisExpansion):
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
         return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
+
+
+def _sum_of_squares(matrix: Tensor, weights: Tensor) -> Tensor:
+    """The squares of all terms of matrix @ weights added up, (P,), also for rows of 1e200 and weights of 1e-200."""
+    scale = weights.detach().abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
+    return (matrix * scale).square() @ (weights / scale).square()
 
 
 def sum_in_pieces(piece: Callable[[Tensor, Sequence[Request]], Tensor], probe: Probe, size: int) -> Tensor:
