@@ -430,6 +430,39 @@ def test_channels_that_only_look_alike_are_not_merged(first: str, second: str):
         assert solution.residual(constraint).abs().max() <= 1e-9
 
 
+TABLES = [1 + AT[:, 0], 2 - AT[:, 1]]
+LOOK_ALIKES = {  # what u and v are asked, each with its points and its coefficient called a
+    "the same": [("a u", AT, TABLES[0]), ("a v", AT, TABLES[0])],
+    "tables of one name": [("a u", AT, TABLES[0]), ("a v", AT, TABLES[1])],
+    "callables of one name": [("a u", AT, lambda p: 1 + p[:, 0]), ("a v", AT, lambda p: 2 - p[:, 1])],
+    "parameters of one name": [
+        (f"{c} + a {c}_x", AT, nn.Parameter(torch.tensor(k).double())) for c, k in (("u", 1.0), ("v", 2.0))
+    ],
+    "expressions": [("(1 + x) u", AT, None), ("(1 + y) v", AT, None)],
+    "points": [("u_x", AT, None), ("v_x", 1 - AT, None)],
+    "order of the points": [("u", AT, None), ("v", AT.flip(0), None)],
+    "limits": [(r"\int_0^1 u \, dx", AT, None), (r"\int_0^{1/2} v \, dx", AT, None)],
+    "weights under an integral": [(r"\int_0^1 x u \, dx", AT, None), (r"\int_0^1 e^{-x} v \, dx", AT, None)],
+}
+
+
+@pytest.mark.parametrize("case", LOOK_ALIKES)
+def test_channels_share_a_matrix_only_if_it_is_the_same(case: str):
+    """One matrix serves two channels if all is equal, and only then: each is solved as it would be alone."""
+    space, solutions = cnf.Space("x y", "u v"), []
+    asked = LOOK_ALIKES[case]
+    both = [
+        space.constraint(latex, at=at, equals=at[:, 0], name=latex, **({} if a is None else {"a": a}))
+        for latex, at, a in asked
+    ]
+    for constraints in (both, both[:1], both[1:]):
+        solutions.append(cnf.ConstrainedField(RandomFourier(space, 60, 0.3), constraints).solve())
+    assert solutions[0].certificate.exact
+    assert solutions[0].certificate.shared == (2 if case == "the same" else 1)
+    for c in range(2):
+        assert (solutions[0](QUERY)[:, c] - solutions[1 + c](QUERY)[:, c]).abs().max() <= 1e-9
+
+
 def test_bases_of_their_own_per_channel(monkeypatch):
     """Independent networks R^2 -> R^2: f_c = sum_j beta_jc Psi_jc, another matrix for every channel."""
     space = cnf.Space("x y", "u v")

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.encoders import LearnablePolynomial
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.layers import RULES, FourierMap, Sine, _sequential, is_altered
-from cnf.operators.detail import Detail, of_lengths, unknown
+from cnf.operators.detail import Detail, Even, of_lengths, unknown
 from cnf.operators.ranges import declared_lengths
 
 PIECE = 2**22  # numbers of a layer's slopes kept at once
@@ -108,6 +109,8 @@ def network_detail(
     lengths = declared_lengths(module, dimension)
     if lengths is not None and finish is None:
         return of_lengths(lengths)
+    if type(module) is LearnablePolynomial and finish is None:
+        return Even(np.full(dimension, float(module.arguments["degree"])))
     if not is_known(module):
         owner = "network" if finish is None else "basis"
         return unknown(

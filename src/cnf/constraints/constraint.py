@@ -14,6 +14,7 @@ from cnf.operators.coefficients import Datum, called, evaluate
 from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
+from cnf.operators.rules import Rule
 
 WIDER = "give the points in torch.float64, or multiply the equation by a number"
 
@@ -141,10 +142,11 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
 
 
 def _row_sizes(operator: Operator, points: Tensor) -> Tensor:
-    """The largest coefficient of every condition, (P, R), with a plain rule for integrals; NaN if any is."""
+    """The largest coefficient of every condition, (P, R), at a few nodes of integrals; NaN if any is."""
     largest = points.new_zeros(points.shape[0], len(operator.rows))
+    places = [term.place for row in operator.rows for term in row if term.place.integrals]
     with torch.no_grad():
-        for probe in expand(operator, points):
+        for probe in expand(operator, points, {place: Rule.coarse(len(place.integrals)) for place in places}):
             for r, request in zip(probe.rows, probe.requests, strict=True):
                 for weight in request.weights.values():
                     seen = weight.abs().expand(points.shape[0] * probe.nodes).reshape(-1, probe.nodes).amax(dim=1)

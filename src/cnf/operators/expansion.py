@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cnf.errors import OperatorError
 from cnf.operators.coefficients import evaluate
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import symbol
@@ -21,6 +22,8 @@ from cnf.operators.place import Place
 from cnf.operators.rules import Rule, unit_nodes
 
 Rules = Mapping[Place, Rule]
+
+MOST_AT_ONCE = 2**25  # points times nodes: 256 MB for each number that is kept of them
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,11 @@ def _nodes(place: Place, operator: Operator, points: Tensor, rule: Rule | None) 
         return values, None
     variables, data = len(place.integrals), dict(operator.data)
     rule = Rule.plain(variables) if rule is None else rule
+    if points.shape[0] * rule.count > MOST_AT_ONCE:
+        raise OperatorError(
+            f"an integral with {rule.count} nodes at {points.shape[0]} points is more than can be kept in memory; ask "
+            "it at fewer points, or of a smoother basis"
+        )
     unit, unit_weights, lower, upper = (
         torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in (*unit_nodes(rule.nodes), *rule.reaching)
     )

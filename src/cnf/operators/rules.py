@@ -51,6 +51,11 @@ class Rule:
         """One cell: what is used where nothing is known of the field."""
         return Rule(np.zeros((1, variables)), np.ones((1, variables)), plain_nodes(variables))
 
+    @staticmethod
+    def coarse(variables: int) -> Rule:
+        """One cell with a few nodes: to look whether coefficients are numbers."""
+        return replace(Rule.plain(variables), nodes=min(cell_nodes(variables), plain_nodes(variables)))
+
     @property
     def count(self) -> int:
         """Nodes in all, Q."""
