@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from cnf.reports.terminal import check_folder
+from studies.options import check_folder
 from studies.running import conduct
 from studies.study import Study
 

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from cnf.errors import CnfError, FileError, nearest
+from cnf.files import check_writable
 from cnf.reports.terminal import Seed, split_words
 
 __all__ = ["Seed"]
@@ -43,6 +44,20 @@ def read_numbers(given: Names, kind: Callable[[str], Number], option: str, such:
             what = "whole numbers" if kind is int else "numbers"
             raise CnfError(f"{option} takes {what}, such as {such}; got {word!r}") from None
     return found
+
+
+def check_folder(out: Path) -> Path:
+    """The folder, if files can be written there; asked before the work, not after."""
+    if not out.name:
+        raise CnfError("--out is empty; give the name of a folder")
+    try:
+        is_file = out.exists() and not out.is_dir()
+    except OSError as error:
+        raise CnfError(f"--out cannot be used: {error.strerror or error}") from None
+    if is_file:
+        raise CnfError(f"--out {out} is a file; give a folder")
+    check_writable(out / "report.txt")
+    return out
 
 
 def check_deviation(value: float, what: str) -> None:

@@ -7,7 +7,7 @@ of its reference.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,8 +102,7 @@ class Materials(Study):
     @cached_property
     def budget(self) -> Settings:
         """What every method is given."""
-        names = [f.name for f in fields(Settings) if f.name != "log_every"]
-        return options.choose_settings(self.quick, **{name: getattr(self, name) for name in names})
+        return options.choose_settings(self.quick, **options.pick_budget(vars(self)))
 
     @cached_property
     def light(self) -> Light:

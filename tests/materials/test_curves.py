@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.materials.report.curves import draw_conditions, draw_learning_curves, smooth
+from cnf.materials.report.curves import draw_learning_curves, smooth
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("error")
@@ -63,24 +63,3 @@ def test_curves_that_cannot_be_drawn_are_refused(tmp_path):
     for curves, message in cases:
         with pytest.raises(ConstraintError, match=message):
             draw_learning_curves(curves, tmp_path / "x.png")
-
-
-def test_pictures_of_conditions(tmp_path):
-    """Rounding, exact zeros, lost ones, all zero; with and without a tolerance."""
-    steps = list(range(30))
-    cases = {
-        "good": {"kernel-siren": (steps, [1e-13] * 30)},
-        "mixed": {"kernel-ffn": (steps, [0.0, *[1e-12] * 28, math.nan]), "layer": (steps, [1e-3] * 30)},
-        "zero": {"dot-siren": (steps, [0.0] * 30)},
-    }
-    for name, residuals in cases.items():
-        for tolerance in (None, 1e-8):
-            path = draw_conditions(residuals, tmp_path / f"{name}.png", "", tolerance)
-            assert path.read_bytes().startswith(b"\x89PNG")
-    for residuals, tolerance, message in (
-        ({}, None, "at least one method"),
-        ({"layer": ([1], [])}, None, "layer has"),
-        (cases["good"], 0.0, "tolerance"),
-    ):
-        with pytest.raises(ConstraintError, match=message):
-            draw_conditions(residuals, tmp_path / "x.png", "", tolerance)

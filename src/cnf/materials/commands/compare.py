@@ -70,20 +70,7 @@ def compare(
 
     folders = [Path(word) for word in split_words(fits)]
     ways = options.choose_methods(methods, () if folders else options.PAPER_METHODS)
-    settings = options.choose_settings(
-        quick,
-        samples=samples,
-        epochs=epochs,
-        batch=batch,
-        conditions=conditions,
-        parameters=parameters,
-        placement=placement,
-        sampling=sampling,
-        loss=loss,
-        rate=rate,
-        precision=precision,
-        seed=seed,
-    )
+    settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = open_all(file, list(dict.fromkeys(name or [])))
     if folders and len(given) > 1:

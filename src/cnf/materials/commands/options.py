@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +59,13 @@ def choose_settings(quick: bool, **changes: object) -> Settings:
     from cnf.materials.fitting.fit import QUICK, Settings, with_budget
 
     return with_budget(QUICK if quick else Settings(), **changes)
+
+
+def pick_budget(typed: Mapping[str, object]) -> dict[str, object]:
+    """Of all that was typed (or a study was given) what belongs to the budget: the fields of `Settings`."""
+    from cnf.materials.fitting.fit import Settings
+
+    return {name: typed[name] for name in Settings.__dataclass_fields__ if name in typed}
 
 
 def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_METHODS) -> list[str]:

@@ -68,20 +68,7 @@ def fit(
     from cnf.materials.fitting.methods import find_method
 
     find_method(basis)
-    settings = options.choose_settings(
-        quick,
-        samples=samples,
-        epochs=epochs,
-        batch=batch,
-        conditions=conditions,
-        parameters=parameters,
-        placement=placement,
-        sampling=sampling,
-        loss=loss,
-        rate=rate,
-        precision=precision,
-        seed=seed,
-    )
+    settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = options.open_material(file, name)
     light = options.choose_light(env, size)

@@ -163,7 +163,7 @@ def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], chec
         "label": fit.label,
         "method": fit.method.name,
         "title": fit.method.title,
-        "source": asdict(source),
+        "source": {key: value for key, value in asdict(source).items() if key != "contents" or value},
         "settings": asdict(fit.settings),
         "parameters": fit.parameters,
         "seconds": fit.seconds,

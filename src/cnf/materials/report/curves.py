@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.materials.report.method_style import colour_of, mark_of, title_of
-from cnf.reports.plots import GREY, draw
+from cnf.materials.report.method_style import colour_of, title_of
+from cnf.reports.plots import draw
 
 Logged = tuple[Sequence[float], Sequence[float], Sequence[float]]  # steps, losses, seconds
 SMOOTHED = 0.04  # of the curve's points, on each side
@@ -80,57 +80,6 @@ def draw_learning_curves(curves: Mapping[str, Logged], path: object, title: str 
             figure.suptitle(title, fontsize=12)
 
     return draw(path, (10.6, 3.7), paint)
-
-
-def draw_conditions(
-    residuals: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    path: object,
-    title: str = "",
-    tolerance: float | None = None,
-) -> Path:
-    """Worst relative residual of the conditions at every logged step (method -> steps, residuals), and the tolerance.
-
-    Exact zeros are hollow marks at the lower end; residuals that are not finite are crosses at the upper end.
-    """
-    logged = {method: _check(method, ("steps", "residuals"), columns) for method, columns in residuals.items()}
-    if not logged:
-        raise ConstraintError("a picture of the conditions needs at least one method, got none")
-    if tolerance is not None and not 0 < tolerance < math.inf:
-        raise ConstraintError(f"a tolerance must be a positive number, got {tolerance}")
-    every = np.concatenate([columns[1] for columns in logged.values()])
-    shown = every[np.isfinite(every) & (every > 0)]
-    limits = [*shown, *([] if tolerance is None else [tolerance])]
-    low = 10.0 ** (math.floor(math.log10(min(limits))) - 0.5) if limits else FLOOR
-    low = min(low, FLOOR) if (every == 0).any() else low
-    high = 10.0 ** (math.ceil(math.log10(max(limits))) + 0.5) if limits else 1.0
-
-    def paint(figure: Any) -> None:
-        panel = figure.subplots()
-        for k, (method, (steps, values)) in enumerate(logged.items()):
-            zero, lost = values == 0, ~np.isfinite(values)
-            look = {"color": colour_of(method, k), "linestyle": "none", "clip_on": False, "zorder": 3}
-            line = np.where(lost, np.nan, np.maximum(values, low))
-            every_so = max(1, len(values) // 25)
-            panel.semilogy(
-                *(steps, line),
-                **{**look, "linestyle": "-", "linewidth": 1.4, "marker": mark_of(method), "markersize": 4.5},
-                markevery=(0, every_so),
-                label=title_of(method),
-            )
-            panel.plot(steps[zero], np.full(zero.sum(), low), marker=mark_of(method), markerfacecolor="white", **look)
-            panel.plot(steps[lost], np.full(lost.sum(), high), marker="x", **look)
-        if tolerance is not None:
-            panel.axhline(
-                tolerance, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2, label=f"tolerance {tolerance:.0e}"
-            )
-        panel.set_ylim(low, high)
-        panel.set(xlabel="step", ylabel="worst relative residual", title=title or "conditions, at every logged step")
-        panel.set_xlim(left=0)
-        panel.grid(True, axis="y")
-        panel.minorticks_off()
-        figure.legend(loc="outside right center")
-
-    return draw(path, (7.4, 3.5), paint)
 
 
 def _check(method: str, names: Sequence[str], columns: Sequence[Sequence[float]]) -> list[np.ndarray]:
