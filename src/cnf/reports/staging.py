@@ -165,9 +165,11 @@ def read_records(folder: Path) -> dict[str, dict]:
     """What kinds of runs filled a folder: kind -> record with "run" and "files"; nothing if that cannot be read."""
     try:
         found = json.loads(read_text(folder / RECORD, LARGEST_RECORD))
-        return {str(kind): r for kind, r in found.items() if isinstance(r["run"], str) and isinstance(r["files"], dict)}
-    except (FileError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        entries = {str(kind): record for kind, record in found.items() if isinstance(record, dict)}
+    except (FileError, ValueError, AttributeError, RecursionError):
         return {}
+    whole = [k for k, r in entries.items() if isinstance(r.get("run"), str) and isinstance(r.get("files"), dict)]
+    return {kind: entries[kind] for kind in whole}
 
 
 def replaced_files(old: Path, new: Path) -> set[str]:
