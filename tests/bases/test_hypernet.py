@@ -96,7 +96,7 @@ def test_one_shared_kernel_refuses_them_with_advice(dimension: int):
         Kernel(space_of(constraints), constraints, kernels.Gaussian(0.4))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("activation", ["tanh", "softplus"])
 def test_the_default_bandwidth_starts_well(activation: str, seed: int):
     """Whatever the random networks are, both conditions hold to 1e-10 from the first solve on."""
@@ -205,8 +205,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("order", [0, 1, 3])
-@pytest.mark.parametrize("memory", [1, 300])
+@pytest.mark.parametrize(("memory", "order"), [(1, 1), (300, 0), (300, 3)])
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_pieces_equal_the_whole(kind: str, memory: int, order: int):
     """Functions and points in groups, the first-order path included: same rows, same gradients of parameters and x."""
