@@ -73,6 +73,20 @@ class Huge(nn.Module):
         return 1e8 * torch.sin(3 * x)
 
 
+def test_rounding_of_huge_weights_is_counted():
+    """u(1) - u(0) = 1 under waves a billion long: weights of 1e9 whose sums cancel. Whatever luck the solve had, the
+    field that is evaluated misses by about 1e9 roundings, and its certificate does not say less."""
+    space = cnf.Space("x", "u")
+    jump = space.constraint("u(1) - u(0) = 1", name="jump")
+    ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    with pytest.warns(cnf.errors.ViolationWarning, match="jump"):
+        solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 32, 1e9), jump).solve()
+    missed = abs(float((solution(ends)[1] - solution(ends)[0] - 1).detach()))
+    assert not solution.certificate.exact
+    assert solution.certificate.residuals["jump"].absolute >= missed / 10
+    assert solution.certificate.residuals["jump"].absolute >= 1e9 * 2.0**-52 / 100
+
+
 def test_a_base_does_not_hide_the_residual():
     """1e8 sin(3x) in float32 leaves no digit of u = 1: the field gives 2, 8, -4 at its own points."""
     points = at(0.1, 0.5, 0.9, dtype=torch.float32)

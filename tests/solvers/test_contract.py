@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers import LU, Auto, Cholesky, MinimumNorm
+from cnf.solvers import LU, Auto, Cholesky, Krylov, MinimumNorm, SparseCholesky, SparseLU
 from cnf.solvers.adjoint import solve, solve_transposed
+from cnf.solvers.patches import solve_batch
+from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -46,6 +48,30 @@ SYSTEMS = {
     "Auto-tall": (Auto(least_squares=True), normal(9, 5)),
 }
 every_solver = pytest.mark.parametrize(("solver", "matrix"), SYSTEMS.values(), ids=SYSTEMS.keys())
+COMPRESSED = {
+    "SparseLU": (SparseLU(), square()),
+    "SparseCholesky": (SparseCholesky(), definite()),
+    "Krylov": (Krylov(), definite()),
+    "Krylov-square": (Krylov(), square()),
+}
+every_solver_at_all = pytest.mark.parametrize(
+    ("solver", "matrix"), [*SYSTEMS.values(), *COMPRESSED.values()], ids=[*SYSTEMS, *COMPRESSED]
+)
+
+
+def stored(matrix: Tensor) -> SparseMatrix:
+    """The matrix in compressed rows, nothing left out."""
+    m, n = matrix.shape
+    pattern = Pattern((m, n), np.arange(0, m * n + 1, n, dtype=INDEX), np.tile(np.arange(n, dtype=INDEX), m))
+    return SparseMatrix(pattern, matrix.reshape(-1))
+
+
+def taken_by(solver, matrix: Tensor) -> Tensor | SparseMatrix:
+    return stored(matrix) if solver.sparse else matrix
+
+
+def is_definite(matrix: Tensor) -> bool:
+    return torch.equal(matrix, matrix.T) and bool((torch.linalg.eigvalsh(matrix) > 0).all())
 
 
 def unscaled(matrix: Tensor) -> Tensor:
@@ -53,12 +79,13 @@ def unscaled(matrix: Tensor) -> Tensor:
     return matrix / torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
 
 
-@every_solver
+@every_solver_at_all
 def test_agrees_with_the_pseudo_inverse(solver, matrix: Tensor):
     """x = A^+ b and z = A^+T c as NumPy's pinv gives them; for square systems that is the inverse."""
-    matrix = matrix if isinstance(solver, Cholesky) else unscaled(matrix)
+    symmetric = matrix.shape[0] == matrix.shape[1] and is_definite(matrix) and not isinstance(solver, Auto)
+    matrix = matrix if symmetric else unscaled(matrix)
     b, c = normal(matrix.shape[0], 3, seed=5), normal(matrix.shape[1], 2, seed=6)
-    factor = solver.factor(matrix, symmetric=isinstance(solver, Cholesky))
+    factor = solver.factor(taken_by(solver, matrix), symmetric=symmetric)
     inverse = np.linalg.pinv(matrix.numpy(), rcond=1e-10)
     condition = np.linalg.norm(matrix.numpy(), 2) * np.linalg.norm(inverse, 2)
     assert np.abs(factor.solve(b).numpy() - inverse @ b.numpy()).max() <= 100 * EPS * condition * np.abs(inverse).max()
@@ -66,15 +93,50 @@ def test_agrees_with_the_pseudo_inverse(solver, matrix: Tensor):
     assert np.abs(back - inverse.T @ c.numpy()).max() <= 100 * EPS * condition * np.abs(inverse).max()
 
 
-@every_solver
+@every_solver_at_all
 def test_rank_and_condition(solver, matrix: Tensor):
     """Rank as NumPy's, condition as the ratio of the extreme non-zero singular values of the equilibrated matrix."""
-    factor = solver.factor(matrix)
+    symmetric = bool(solver.sparse) and is_definite(matrix)
+    factor = solver.factor(taken_by(solver, matrix), symmetric=symmetric)
     scaled = factor.scale_rows[:, None] * matrix * factor.scale_columns
     values = np.linalg.svd(scaled.numpy(), compute_uv=False)
     values = values[values > 1e-10 * values[0]]
     assert factor.rank == len(values) == np.linalg.matrix_rank(matrix.numpy())
-    assert factor.condition() == pytest.approx(values[0] / values[-1], rel=1e-6)
+    assert factor.condition() == pytest.approx(values[0] / values[-1], rel=1e-3 if solver.sparse else 1e-6)
+
+
+@pytest.mark.parametrize(("solver", "matrix"), COMPRESSED.values(), ids=COMPRESSED.keys())
+def test_gradients_of_compressed_systems(solver, matrix: Tensor):
+    """gradcheck in the stored values and the right-hand side, for the map and for its transpose."""
+    symmetric = is_definite(matrix)
+    form = stored(matrix)
+    b = normal(matrix.shape[0], 2, seed=7).requires_grad_()
+    for apply in (solve, solve_transposed):
+
+        def mapped(right: Tensor, values: Tensor, apply=apply) -> Tensor:
+            square = values.reshape(matrix.shape)
+            whole = stored((square + square.T) / 2 if symmetric else square)
+            return apply(whole, right, solver.factor(whole.detach(), symmetric=symmetric))
+
+        assert torch.autograd.gradcheck(mapped, (b, form.values.clone().requires_grad_()), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("definite_ones", [True, False])
+def test_many_small_systems(definite_ones: bool):
+    """The batch that patches are solved by: NumPy's answers for every system, the worst pivots, and gradcheck."""
+    build = definite if definite_ones else square
+    matrices = torch.stack([build(seed=k) for k in range(3)])
+    targets = normal(3, 6, 2, seed=4)
+    found, pivots = solve_batch(matrices, targets, definite_ones)
+    expected = np.linalg.solve(matrices.numpy(), targets.numpy())
+    condition = np.linalg.cond(matrices.numpy()).max()
+    assert np.abs(found.numpy() - expected).max() <= 100 * EPS * condition * np.abs(expected).max()
+    assert 0 < pivots <= 1
+
+    def mapped(given: Tensor, right: Tensor) -> Tensor:
+        return solve_batch((given + given.mT) / 2 if definite_ones else given, right, definite_ones)[0]
+
+    assert torch.autograd.gradcheck(mapped, (matrices.requires_grad_(), targets.requires_grad_()), atol=1e-6, rtol=1e-5)
 
 
 @every_solver
