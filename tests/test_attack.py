@@ -38,7 +38,7 @@ def test_a_case_is_the_same_whenever_it_is_asked_for():
 def test_a_certificate_that_always_says_exact_is_caught(monkeypatch):
     """Repeated points with other values cannot hold; called exact, some of these problems are lies."""
     monkeypatch.setattr(Certificate, "exact", property(lambda self: True))
-    monkeypatch.setattr("cnf.field.judge", lambda *given: None)
+    monkeypatch.setattr("cnf.solving.judge", lambda *given: None)
     step, first = len(KINDS), list(KINDS).index("twice")
     verdicts = [attack(0, first + k * step).verdict for k in range(4)]
     assert "lie" in verdicts

@@ -182,7 +182,8 @@ def replaced_files(old: Path, new: Path) -> set[str]:
 def carry(old: Path, new: Path, dropped: Collection[str], prefix: str = "") -> None:
     """Empty and remove `old`: what is `dropped`, or there in `new`, goes; everything else moves to `new`."""
     with suppress(FileNotFoundError):  # another run may be doing the same
-        for entry in list(os.scandir(old)):
+        # The record goes last: another run that sweeps the same folder must still learn from it what is dropped.
+        for entry in sorted(os.scandir(old), key=lambda entry: entry.name == RECORD):
             name, place = prefix + entry.name, new / entry.name
             is_folder, taken = entry.is_dir(follow_symlinks=False), os.path.lexists(place)
             if is_folder and ((taken and place.is_dir()) or any(n.startswith(f"{name}/") for n in dropped)):
