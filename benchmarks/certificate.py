@@ -22,8 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from benchmarks.attack.problems import KINDS
@@ -55,7 +54,8 @@ def outcomes(seed: int, cases: Sequence[int], workers: int) -> Iterable[Outcome]
         yield from (attack(seed, case) for case in cases)
         return
     with ProcessPoolExecutor(workers, initializer=limit_memory) as pool:
-        yield from pool.map(partial(attack, seed), cases, chunksize=5)
+        waiting = [pool.submit(attack, seed, case) for case in cases]
+        yield from (done.result() for done in as_completed(waiting))
 
 
 def is_hidden(outcome: Outcome) -> bool:
@@ -124,7 +124,10 @@ def main() -> int:
         found.append(outcome)
         if outcome.verdict in listed or (options.every and is_hidden(outcome)) or options.case is not None:
             print(line(outcome), flush=True)
+    found.sort(key=lambda outcome: outcome.number)
     print(table(found))
+    slowest = sorted(found, key=lambda outcome: -outcome.seconds)[:5]
+    print("slowest: " + ", ".join(f"{o.number} ({o.kind}) {o.seconds:.0f} s" for o in slowest))
     print(f"{time.perf_counter() - started:.0f} s, seed {options.seed}")
     if options.out is not None:
         write(options.out, found)
