@@ -87,6 +87,31 @@ def test_rounding_of_huge_weights_is_counted():
     assert solution.certificate.residuals["jump"].absolute >= 1e9 * 2.0**-52 / 100
 
 
+def test_values_of_one_channel_do_not_hide_another():
+    """u = 0 and u = 1 at one point, beside p = 2e9: the best u is 1/2, off by 1/2, however large p is."""
+    space = cnf.Space("x", "u p")
+    half, others = (torch.tensor(x, dtype=torch.float64)[:, None] for x in ([0.5], [0.2, 0.4, 0.6]))
+    pair = [space.constraint(f"u = {k}", at=half, name=f"u{k}") for k in (0, 1)]
+    pressure = space.constraint("p", at=others, equals=2e9, name="p")
+    with pytest.warns(cnf.errors.ViolationWarning, match="u"):
+        certificate = (
+            cnf.ConstrainedField(cnf.bases.RandomFourier(space, 20, 0.3), [*pair, pressure]).solve().certificate
+        )
+    assert set(certificate.violated) == {"u0", "u1"}
+    assert certificate.residuals["u1"].relative == pytest.approx(0.5, rel=1e-6)
+
+
+def test_values_keep_the_digits_they_were_given_with():
+    """u = 0.1 in float64 at points in float32, in a field that another constraint makes float64: 0.1 to 1e-15."""
+    space = cnf.Space("x", "u")
+    coarse = torch.tensor([[0.2], [0.5]])
+    given = torch.tensor([0.1, 0.2], dtype=torch.float64)
+    fine = space.constraint("u = 1", at=torch.tensor([[0.8]], dtype=torch.float64), name="fine")
+    constraints = [space.constraint("u", at=coarse, equals=given, name="coarse"), fine]
+    solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 30, 0.3), constraints).solve()
+    assert float((solution(coarse.double())[:, 0] - given).abs().max().detach()) <= 1e-13
+
+
 def test_a_base_does_not_hide_the_residual():
     """1e8 sin(3x) in float32 leaves no digit of u = 1: the field gives 2, 8, -4 at its own points."""
     points = at(0.1, 0.5, 0.9, dtype=torch.float32)

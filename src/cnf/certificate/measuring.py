@@ -16,13 +16,14 @@ from torch import Tensor
 from cnf.bases.basis import Basis
 from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Inquiry
-from cnf.certificate.sizes import extents, row_sizes, typical_amplitude
+from cnf.certificate.sizes import amplitudes, extents, row_sizes, typical_amplitude
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
 from cnf.systems.quadrature import doubts, quadrature_errors
 
-ALONE = 4  # points of a constraint that are also evaluated on their own
+ALONE = 8  # points of a constraint that are also evaluated on their own
+CROWD = 64  # points of a query in which fewer are evaluated as well: products of matrices round by their size
 
 
 class Measured(Protocol):
@@ -70,7 +71,7 @@ def certify(
         expanded = [c.expanded() for c in constraints]
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
         sizes = [row_sizes(p, shape, lengths) for p, shape in zip(expanded, shapes, strict=True)]
-        amplitude = typical_amplitude([c.values for c in constraints], sizes)
+        asked_for = amplitudes(constraints, sizes)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution.applied, constraints)
         for i, (constraint, probes, size) in enumerate(zip(constraints, expanded, sizes, strict=True)):
@@ -84,8 +85,8 @@ def certify(
             off = found if chosen is None else off.index_copy(0, chosen, found)
             if constraint.name in integrals:
                 off = off + integrals[constraint.name].to(off)
-            residuals[constraint.name] = _worst(off, asked.abs().maximum(size * amplitude))
-        data = amplitude if made_up is None else typical_amplitude(made_up, sizes)
+            residuals[constraint.name] = _worst(off, asked.abs().maximum(size * asked_for[i]))
+        data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
     basis = solution.basis
     account = expansion.account
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
@@ -130,7 +131,8 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
     """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
-    more. So some, `alone`, are also evaluated on their own, and the rounding is the least that is ever reported.
+    more. So some, `alone`, are also evaluated on their own, few points also in a crowd, and the rounding is the least
+    that is ever reported.
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
@@ -140,6 +142,11 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
         one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
         single = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
         off[p] = off[p].maximum(single.abs())
+    if alone and shape[0] < CROWD and max(probe.nodes for probe in probes) == 1:
+        copies = -(-CROWD // shape[0])
+        every = torch.arange(shape[0], device=asked.device).repeat(copies)
+        among = solution.applied([probe.at(every) for probe in apart], (every.shape[0], shape[1])).to(torch.float64)
+        off = off.maximum((among.unflatten(0, (copies, -1)) - asked).abs().amax(dim=0))
     return off
 
 

@@ -6,8 +6,8 @@ of a field of amplitude 1 that varies over the whole extent of the points is
     s = sqrt(sum_alpha (|w_alpha| / prod_k l_k^alpha_k)^2),
 
 w_alpha the coefficients there and l_k the extent of all constraint points along coordinate k. The natural size of a
-condition is s U with U the amplitude that the conditions ask for. Rescaling a constraint, a coordinate or the field
-changes nothing. Everything is worked out from the conditions as they are now: nothing is remembered.
+condition is s U with U the amplitude that the conditions on its channels ask for. Rescaling a constraint, a coordinate
+or the field changes nothing. Everything is worked out from the conditions as they are now: nothing is remembered.
 """
 
 from __future__ import annotations
@@ -55,6 +55,30 @@ def typical_amplitude(values: Sequence[Tensor], sizes: Sequence[Tensor]) -> floa
     asking = (sides > NOTHING * sides.max()) & (scales > 0)
     amplitudes = (sides / scales)[asking]
     return float(amplitudes.median()) if amplitudes.numel() else 1.0
+
+
+def coupled(constraints: Sequence[Constraint]) -> list[list[int]]:
+    """Which constraints speak of the same channels, directly or through others: numbers of theirs, group by group."""
+    groups: list[tuple[set[str | None], list[int]]] = []
+    for i, constraint in enumerate(constraints):
+        channels = {term.channel for row in constraint.operator.rows for term in row}
+        members = [i]
+        for group in [g for g in groups if g[0] & channels]:
+            groups.remove(group)
+            channels |= group[0]
+            members += group[1]
+        groups.append((channels, members))
+    return [members for _, members in groups]
+
+
+def amplitudes(constraints: Sequence[Constraint], sizes: Sequence[Tensor]) -> list[float]:
+    """The amplitude U for every constraint: huge values of one channel say nothing about another one."""
+    found = [1.0] * len(constraints)
+    for group in coupled(constraints):
+        typical = typical_amplitude([constraints[i].values for i in group], [sizes[i] for i in group])
+        for i in group:
+            found[i] = typical
+    return found
 
 
 def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:

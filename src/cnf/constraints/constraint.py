@@ -75,6 +75,8 @@ class Constraint:
         if self.points.dtype == dtype and (device is None or self.points.device == device):
             return self
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
+        if torch.finfo(dtype).eps < torch.finfo(self.points.dtype).eps:  # what was given may have had more digits
+            values = self.right_hand_side.at(points, values.shape[1], self.name)
         return replace(self, points=points, values=values)
 
     def renewed(self) -> Constraint:
