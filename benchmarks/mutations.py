@@ -93,6 +93,13 @@ MUTATIONS = (
         (SOLVERS, "-k", "many_small"),
     ),
     Mutation(
+        "weights from a file are used, not solved for again",
+        "src/cnf/field.py",
+        "if saved is None:",
+        "if True:",
+        ("tests/test_storage.py::test_nothing_is_solved_until_something_changes",),
+    ),
+    Mutation(
         "files ask for no more memory than they hold",
         "src/cnf/storage/conditions.py",
         "if numbers > LARGEST + TIMES * points.numel():",
@@ -113,7 +120,7 @@ def is_killed(mutation: Mutation) -> bool:
     """True if the tests pass on the source as it is and fail on the mutated one."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        for name in ("src", "studies", "tests", "benchmarks", "examples", "pyproject.toml"):
+        for name in ("src", "studies", "tests", "benchmarks", "examples", "docs", "README.md", "pyproject.toml"):
             source = ROOT / name
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
             (shutil.copytree(source, copy / name, ignore=ignored) if source.is_dir() else shutil.copy(source, copy))
