@@ -295,3 +295,21 @@ def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_p
         command = ["material", "compare", str(file), "--name", "dull", "--out", str(tmp_path / "a"), *SMALL]
         assert run([*command, "--methods", "nbrdf"]) == 0
     assert made == ["dull nbrdf"] * 2
+
+
+def test_scattered_measurements_are_not_called_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """40 measurements of a grey: between them the picture is an interpolation, and is called so."""
+    from cnf.materials.report import pictures
+
+    turns = np.random.default_rng(0).uniform([0, 0, 0], [0.7, 0.7, np.pi], (40, 3))
+    rows = [",".join(f"{value:.6f}" for value in (*row, 0.3, 0.3, 0.3)) for row in turns]
+    (tmp_path / "grey.csv").write_text("\n".join(["theta_h,theta_d,phi_d,r,g,b", *rows]))
+    seen: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = pictures.draw_comparison
+        patch.setattr(
+            pictures, "draw_comparison", lambda rows, path: seen.extend(p.title for p in rows[0][1]) or real(rows, path)
+        )
+        assert run(["material", "fit", str(tmp_path / "grey.csv"), "--out", str(tmp_path / "out"), *SMALL]) == 0
+    assert seen[0] == "Measurements, interpolated"
+    assert "against measurements, interpolated: PSNR" in capsys.readouterr().out
