@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import numpy as np
@@ -13,7 +14,14 @@ import cnf
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: Ctrl-C could not be tested
     signal.signal(signal.SIGINT, signal.default_int_handler)
+gc.disable()  # until all tests are known: what is imported stays, and to look through it again and again takes seconds
 torch.set_num_threads(1)  # the systems here are small: threads would only get into each other's way
+
+
+def pytest_collection_finish() -> None:
+    """From here on memory is freed as usual, in what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

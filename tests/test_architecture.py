@@ -9,13 +9,13 @@ import ast
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import cnf
 
 SOURCE = pathlib.Path(cnf.__file__).parent
 STUDIES = pathlib.Path(__file__).parent.parent / "studies"
 FILES = sorted([*SOURCE.rglob("*.py"), *STUDIES.rglob("*.py")])
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
 # From the bottom up; a module imports from its own layer and from those below.
 CORE = [
@@ -44,6 +44,12 @@ INSIDE = {"cnf.operators.reader": "cnf.operators"}  # the inside of `cnf.operato
 PUBLIC = {"Answer": "pde", "Box": "pde", "Problem": "pde", **FACES}  # what `cnf.NAME` is of, if not of the core
 
 
+@cache
+def trees() -> dict[pathlib.Path, ast.Module]:
+    """Every file, parsed when the first test asks."""
+    return {path: ast.parse(path.read_text()) for path in FILES}
+
+
 def module_of(path: pathlib.Path) -> tuple[str, ...]:
     """("cnf", "pde", "problems", "answer"), or ("studies", "advection", "report")."""
     root = SOURCE.parent if path.is_relative_to(SOURCE) else STUDIES.parent
@@ -63,7 +69,7 @@ def imports(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
     `import cnf` and `cnf.Box` count as `cnf` and `cnf.Box`.
     """
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(trees()[path]):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -175,7 +181,7 @@ def test_nothing_is_evaluated_or_unpickled():
     needed = {"torch.load": ("weights_only", "True", ""), "np.load": ("allow_pickle", "False", "False")}
     needed["numpy.load"] = needed["np.load"]
     offences = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [alias.name for alias in node.names] + [getattr(node, "module", "") or ""]
@@ -191,10 +197,10 @@ def test_nothing_is_evaluated_or_unpickled():
 
 def test_documented():
     """Every module and every public class at its top says what it is."""
-    offences = [f"{place(path, 1)} has no docstring" for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    offences = [f"{place(path, 1)} has no docstring" for path, tree in trees().items() if not ast.get_docstring(tree)]
     offences += [
         f"{place(path, node.lineno)} class {node.name} has no docstring"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not ast.get_docstring(node)
     ]
@@ -204,7 +210,7 @@ def test_documented():
 def test_names():
     """No utils, helpers or misc; functions are verbs, but not get_ or compute_; imports say where things come from."""
     offences = [place(path, 1) for path in FILES if re.search(r"(utils?|helpers?|misc)\Z", path.stem)]
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match(r"_*(get|compute)_", node.name):
                 offences.append(f"{place(path, node.lineno)} {node.name}")
@@ -224,7 +230,7 @@ def test_typer_is_for_commands_only():
         r"cnf/(cli/.*|\w+/commands(/.*)?|reports/(terminal|progress)|demo/running|training/progress)\Z"
     )
     offences = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if allowed.match("/".join(module_of(path))) or module_of(path)[0] == "studies":
             continue
         for node in tree.body:

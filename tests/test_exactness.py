@@ -395,15 +395,18 @@ def test_polynomials_by_sympy(latex: str):
     "name",
     ["Kernel-Gaussian", "Kernel-Gaussian-MLP", "SkewedRBF", "RandomFourier", "Hermite", "ConstraintLayer", "Concat"],
 )
-def test_exact_at_every_one_of_200_steps(name: str):
-    """A hand-written Adam loop flattens the field: the loss falls, and no step misses 1e-10 (RandomFourier 1e-12)."""
+def test_exact_at_every_step(name: str):
+    """A hand-written Adam loop flattens the field: the loss falls, and no step misses 1e-10 (RandomFourier 1e-12).
+
+    Forty steps five times as long go as far as two hundred; test_fit has two hundred short ones.
+    """
     asked = next(a for a in ASKED if a.latex == r"\Delta u + 4 u")
     space, constraints = problem(asked)
     field = cnf.ConstrainedField(BASES[name][0](space, constraints), constraints, on_violation="raise")
-    optimiser = torch.optim.Adam(field.parameters(), lr=3e-3)
+    optimiser = torch.optim.Adam(field.parameters(), lr=1.5e-2)
     x = BOX.halton(60, seed=31)
     losses, worst = [], 0.0
-    for _ in range(200):
+    for _ in range(40):
         optimiser.zero_grad()
         solution = field.solve()
         loss = solution.apply(r"\nabla u", x).square().mean()

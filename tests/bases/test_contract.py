@@ -136,7 +136,8 @@ def test_gradients_reach_every_parameter(case: Case):
     def loss() -> Tensor:
         return (field.solve()(x) * weights).sum()
 
-    loss().backward()
+    value = loss()
+    value.backward()
     parameters = {name: p for name, p in basis.named_parameters() if p.requires_grad}  # not a hypernetwork's pattern
     for count, (name, parameter) in enumerate(parameters.items()):
         assert parameter.grad is not None, name
@@ -153,7 +154,7 @@ def test_gradients_reach_every_parameter(case: Case):
             parameter -= 2 * step * direction
             below = float(loss())
             parameter += step * direction
-        size = max(abs(slope), 1e-3 * float(loss().detach().abs()), 1e-3)
+        size = max(abs(slope), 1e-3 * float(value.detach().abs()), 1e-3)
         assert abs(slope - (above - below) / (2 * step)) <= 1e-4 * size, name
 
 
