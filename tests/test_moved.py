@@ -44,22 +44,18 @@ def test_what_was_shown_still_imports():
             assert hasattr(importlib.import_module(module), name), f"from {module} import {name}"
 
 
-def test_old_names_put_nothing_into_new_modules():
-    """`cnf.shapes.reconstruct` stays the function, whatever is imported under old names before it."""
-    code = (
-        "import cnf.applications.shapes.reconstruct, cnf.data.materials, cnf.shapes;"
-        "assert callable(cnf.shapes.reconstruct) and not hasattr(cnf.shapes, 'materials');"
-        "import cnf.demo; assert not hasattr(cnf.demo, 'shapes')"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+def test_a_fresh_interpreter():
+    """`import cnf` stays light: the slices with large tables of formats, and the extras, load when asked for.
 
-
-def test_cnf_loads_neither_shapes_nor_materials_nor_the_command_line():
-    """`import cnf` stays light: the slices with large tables of formats, and the extras, load when asked for."""
+    `cnf.shapes.reconstruct` stays the function, whatever is imported under old names before it.
+    """
     code = (
         "import sys, cnf, cnf.pde;"
         "heavy = ('cnf.shapes', 'cnf.materials', 'cnf.demo', 'cnf.cli', 'typer', 'rich', 'matplotlib');"
-        "found = [name for name in sys.modules if name.startswith(heavy)]; assert not found, found"
+        "found = [name for name in sys.modules if name.startswith(heavy)]; assert not found, found;"
+        "import cnf.applications.shapes.reconstruct, cnf.data.materials, cnf.shapes;"
+        "assert callable(cnf.shapes.reconstruct) and not hasattr(cnf.shapes, 'materials');"
+        "import cnf.demo; assert not hasattr(cnf.demo, 'shapes')"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

@@ -145,8 +145,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
-@pytest.mark.parametrize("module", ["cnf", "numpy"])
+@pytest.mark.parametrize(
+    ("module", "number", "word"), [("cnf", signal.SIGTERM, "terminated"), ("numpy", signal.SIGINT, "interrupted")]
+)
 def test_signals_while_python_imports_are_one_line(module: str, number: int, word: str) -> None:
     """Ctrl-C while the package is still being loaded."""
     done = subprocess.run(

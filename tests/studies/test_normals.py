@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.errors import CnfError
@@ -16,14 +18,27 @@ from cnf.shapes.planar import fields as planar_methods
 from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
 from cnf.shapes.planar.fields import Size, hermite_field, hypernet_field, train_hypernet
 from studies.__main__ import run
-from studies.normals import siren
+from studies.normals import siren, solving, study
 from studies.normals.shapes import SHAPES, circle, find_shape
 from studies.normals.solving import look_at, solve_shape
 from studies.normals.start import move_hypernet
 from studies.normals.study import PAPER
 
+STARTS: dict = {}  # circles that other shapes start from, trained once
 SMALL = Size(hidden=40, features=24, epochs=4, points=60, rate=1e-4, siren_steps=2)
 every_shape = pytest.mark.parametrize("name", SHAPES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_time():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solving, "INFERENCE_POINTS", 100)
+        yield
+
+
+@cache
+def solved(name: str, method: str) -> solving.Found:
+    return solve_shape(name, method, SMALL, 0, STARTS, side=9)
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
@@ -51,7 +66,7 @@ def test_distance_of_polygons(name: str):
     share = np.linspace(0, 1, 50_000)[:, None]
     dense = np.concatenate([a + share * (b - a) for a, b in pairwise(outline)])
     x = SQUARE.random(60, torch.Generator().manual_seed(0))
-    gap = np.linalg.norm(x.numpy()[:, None] - dense, axis=2).min(axis=1)
+    gap = cKDTree(dense).query(x.numpy())[0]
     found = shape.distance(x).numpy()
     assert np.abs(np.abs(found) - gap).max() <= 1e-4
     along, offset = np.diff(outline, axis=0), x.numpy()[:, None] - outline[:-1]  # (k, 2), (P, k, 2)
@@ -74,7 +89,7 @@ def test_names_and_counts_are_checked():
 @every_shape
 def test_exact_normals_before_and_after_training(name: str):
     """|grad d - n| <= 1e-12 at the start, after training, and the certificate says so at every step between."""
-    case = solve_shape(name, "exact", SMALL, 0, {}, side=9)
+    case = solved(name, "exact")
     assert case.before is not None
     for look in (case.before, case.after):
         assert look.worst_normal_error <= 1e-12
@@ -98,10 +113,7 @@ def test_hermite_functions_are_exact_without_training(name: str):
 
 def test_pseudo_normals_and_siren_are_not():
     """Both miss normals by more than 1e-3, though pseudo-normals meet all that is asked of them."""
-    starts: dict = {}
-    pseudo = solve_shape("circle", "pseudo", SMALL, 0, starts, side=9)
-    siren = solve_shape("circle", "siren", SMALL, 0, starts, side=9)
-    exact = solve_shape("circle", "exact", SMALL, 0, starts, side=9)
+    pseudo, siren, exact = (solved("circle", method) for method in ("pseudo", "siren", "exact"))
     assert pseudo.before is not None
     assert min(pseudo.before.normal_error, pseudo.after.normal_error, siren.after.normal_error) > 1e-3
     assert pseudo.after.value_error <= 1e-12
@@ -187,8 +199,11 @@ def test_interruption_passes_on():
         solve_shape("circle", "exact", SMALL, 0, {}, side=5, report=interrupt)
 
 
-def test_the_study_writes_tables_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_study_writes_tables_and_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     """Three methods on the circle beside the paper's table (1.083e-6 for exact ones); ours hold to 1e-12."""
+    monkeypatch.setattr(study, "QUICK", SMALL)
     arguments = ["--quick", "--epochs", "2", "--shapes", "circle", "--methods", "exact,pseudo,hermite"]
     assert run(["normals", *arguments, "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out

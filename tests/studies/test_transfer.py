@@ -19,9 +19,9 @@ from studies.transfer.study import PAPER, SHIFTS, Transfer, random_field, shift_
 
 @pytest.fixture(scope="module")
 def fields(tmp_path_factory: pytest.TempPathFactory) -> tuple:
-    """The trained and the random field, on a quarter of the paper's points."""
+    """The trained and the random field, on a tenth of the paper's points."""
     desk = Desk(tmp_path_factory.mktemp("transfer"), "any")
-    Transfer(side=16, steps=3).run({"shift": 0.0}, desk)
+    Transfer(side=10, steps=1).run({"shift": 0.0}, desk)
     return desk.shared["fields"]
 
 
@@ -43,7 +43,7 @@ def test_update_equals_a_fresh_solve(fields: tuple) -> None:
     """The same basis in a new field, assembled and factored again, has the same weights as the update."""
     shift = 10.0
     updated = shift_field(fields[0], shift)
-    start, pde = conditions(0.1, 0, side=16)
+    start, pde = conditions(0.1, 0, side=10)
     shifted = start.with_values(torch.sin(2 * math.pi * start.points[:, 0]) + shift)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cnf.errors.CnfWarning)
