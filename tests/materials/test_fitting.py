@@ -23,6 +23,7 @@ from cnf.materials.reflectance.scattered import Scattered
 GOLD = GGX("gold", 0.2)
 TINY = Settings(samples=2000, epochs=4, batch=200, conditions=100, parameters=25_000, log_every=5)
 SMALL = replace(TINY, conditions=20, parameters=3000, epochs=2)
+FEW = replace(SMALL, batch=1000)  # two steps per epoch, where more would show nothing else
 EIGHT = tuple(name for name in METHODS if not name.endswith("-paper"))  # the others differ in their rate alone
 SOFT = tuple(name for name in EIGHT if not METHODS[name].constrained)
 HARD = tuple(name for name, method in METHODS.items() if method.constrained)
@@ -200,16 +201,15 @@ def test_parameters_keep_their_precision():
 @pytest.mark.parametrize("method", EIGHT)
 def test_the_same_seed_the_same_fit(method: str):
     """Bit for bit, whatever torch's own generator does meanwhile, and its state is left alone."""
-    settings = replace(SMALL, epochs=1)
-    first = fit_material(GOLD, method, settings)
+    first = fit_material(GOLD, method, FEW)
     torch.manual_seed(77)
     before = torch.get_rng_state()
-    again = fit_material(GOLD, method, settings)
+    again = fit_material(GOLD, method, FEW)
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(state(first), state(again), strict=True))
     assert first.course.loss == again.course.loss
     if method == "kernel-siren":
-        assert fit_material(GOLD, method, replace(settings, seed=1)).course.loss != first.course.loss
+        assert fit_material(GOLD, method, replace(FEW, seed=1)).course.loss != first.course.loss
 
 
 def test_the_course_and_its_report():
@@ -241,7 +241,7 @@ def test_interrupted_training(method: str, when: int):
         if step >= 5 * when:
             raise KeyboardInterrupt
 
-    start = state(fit_material(GOLD, method, replace(SMALL, rate=1e-30)))
+    start = state(fit_material(GOLD, method, replace(SMALL, rate=1e-30, epochs=1)))
     fit = fit_material(GOLD, method, SMALL, stop)
     assert fit.course.stopped == "interrupted" and fit.course.step == [0, 5, 10][: when + 1]
     assert len(fit.course.loss) == len(fit.course.residual) == len(fit.course.seconds) == when + 1
@@ -286,7 +286,7 @@ def test_a_loss_that_is_not_finite(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("method", HARD)
 def test_placement_at_the_largest_error(method: str):
     """Distinct conditions, the first at the largest value; exact ones for the kernels."""
-    fit = fit_material(GOLD, method, replace(SMALL, placement="largest-error", epochs=1))
+    fit = fit_material(GOLD, method, replace(FEW, placement="largest-error", epochs=1))
     assert len({tuple(row) for row in fit.conditions.points.tolist()}) == 20
     assert int(fit.conditions.logs.sum(dim=1).argmax()) == 0
     assert method not in KERNELS or (fit.certificate is not None and fit.certificate.exact)
@@ -298,7 +298,7 @@ def test_few_measurements(method: str, placement: str):
     """A list of 12 measurements, 20 conditions asked: all 12, each once, exact for the kernels."""
     angles = torch.rand(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     listed = Scattered("list", "list", angles, GOLD(angles))
-    fit = fit_material(listed, method, replace(SMALL, placement=placement))
+    fit = fit_material(listed, method, replace(FEW, placement=placement, epochs=1))
     assert len(fit.conditions) == 12
     assert fit.certificate is not None and fit.certificate.conditions == 36
     assert method not in KERNELS or fit.certificate.exact
@@ -319,7 +319,7 @@ def listed_twice(count: int, again: int, factor: float) -> Scattered:
 def test_directions_measured_twice(count: int, again: int, factor: float, placement: str):
     """Two values at one direction cannot both be exact: an exact fit of others, or one line about measurements."""
     try:
-        fit = fit_material(listed_twice(count, again, factor), "kernel-siren", replace(SMALL, placement=placement))
+        fit = fit_material(listed_twice(count, again, factor), "kernel-siren", replace(FEW, placement=placement))
     except CnfError as error:
         assert again == count and "measure" in str(error) and "\n" not in str(error)
     else:

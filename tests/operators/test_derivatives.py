@@ -49,10 +49,11 @@ def test_forward_mode_by_sympy():
         for k, formula in enumerate(formulas):
             slope = formula.diff(x, index[0], y, index[1]) if sum(index) else formula
             expected = [
-                float(slope.subs({x: sp.Float(p[0], 40), y: sp.Float(p[1], 40)}).evalf(30)) for p in at.tolist()
+                float(slope.evalf(30, subs={x: sp.Float(p[0], 40), y: sp.Float(p[1], 40)})) for p in at.tolist()
             ]
             assert found[index][:, k].tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12), (index, k)
-        assert torch.allclose(derivative(wavy, at, index), found[index], rtol=1e-12, atol=1e-12)
+        if sum(index) <= 2 or index in ((5, 0), (2, 3)):  # alone: every kind
+            assert torch.allclose(derivative(wavy, at, index), found[index], rtol=1e-12, atol=1e-12)
 
 
 def test_forward_mode_evaluates_shared_paths_once():

@@ -14,6 +14,7 @@ import torch
 
 import cnf
 from cnf.errors import CnfWarning, ProblemError, UnderdeterminedError
+from cnf.pde.problems import planning
 from cnf.pde.problems.answer import make_grid
 from cnf.pde.tuning import Trial
 
@@ -233,10 +234,12 @@ def test_interrupted_tuning_keeps_the_best(after: int):
     assert any("interrupted" in text for text in answer.verdict())
 
 
-def test_interrupt_during_a_rehearsal():
+def test_interrupt_during_a_rehearsal(monkeypatch: pytest.MonkeyPatch):
     """Large problems rehearse with fewer points: stopped there, the answer is still at full size and exact."""
-    problem = square(points=1300)
-    assert problem.conditions > 1300
+    monkeypatch.setattr(planning, "REHEARSE", 200)
+    monkeypatch.setattr(planning, "REHEARSAL", 100)
+    problem = square(points=220)
+    assert problem.conditions > 220
     answer = problem.solve(Stop(1))
     assert answer.tuning.interrupted and answer.certificate.exact
     assert answer.conditions == problem.conditions

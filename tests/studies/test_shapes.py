@@ -175,9 +175,10 @@ def test_exponents() -> None:
     assert "all       grows as points^1.50 over all sizes" in Scaling().notes(rows)
 
 
-@pytest.mark.slow
-def test_two_sizes_of_the_torus(tmp_path: Path) -> None:
-    """Values and normals exact, the mesh a torus, a table with two rows, and the picture."""
+def test_two_sizes_of_the_torus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and normals exact, the mesh a torus, a table with two rows, and the picture; here in this process."""
+    assert Scaling.alone
+    monkeypatch.setattr(Scaling, "alone", False)
     assert run(["scaling", "--sizes", "300,600", "--resolution", "40", "--out", str(tmp_path)]) == 0
     rows = list(csv.DictReader((tmp_path / "scaling_blend.csv").read_text().splitlines()))
     assert [row["size"] for row in rows] == ["300", "600"]
