@@ -16,9 +16,9 @@ from cnf.shapes.files.writing import write_cloud
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Path:
-    """300 points of the unit sphere, their normals, and a temperature called alpha."""
-    k = np.arange(300) + 0.5
-    height, angle = 1 - 2 * k / 300, np.pi * (1 + 5**0.5) * k
+    """150 points of the unit sphere, their normals, and a temperature called alpha."""
+    k = np.arange(150) + 0.5
+    height, angle = 1 - 2 * k / 150, np.pi * (1 + 5**0.5) * k
     x = np.stack([np.sqrt(1 - height**2) * np.cos(angle), np.sqrt(1 - height**2) * np.sin(angle), height], axis=1)
     return write_cloud(PointCloud(x, x, {"alpha": 100 + 5 * x[:, :1]}), tmp_path / "sphere.csv")
 
@@ -77,7 +77,7 @@ def test_close_points_are_told_before_the_failure_and_merged_on_request(cloud: P
     told = capsys.readouterr()
     assert code == 1 and "--merge" in told.err + told.out and "very close" in told.out
     assert run(options(near, "--no-picture", "--merge", "1e-5")) == 0
-    assert json.loads(near.with_name("mesh.json").read_text())["settings"]["points"] == 300
+    assert json.loads(near.with_name("mesh.json").read_text())["settings"]["points"] == 150
 
 
 def test_flip_turns_the_surface(cloud: Path, capsys: pytest.CaptureFixture):

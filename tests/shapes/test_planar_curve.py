@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from cnf.errors import CnfError
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import prepare_cloud
 from cnf.shapes.planar import curve as planar_curve
-from cnf.shapes.planar.curve import fit_curve
+from cnf.shapes.planar.curve import PlanarCurve, fit_curve
 from cnf.shapes.planar.fields import Size
 
 CENTRE, AXES = np.array([100.0, 50.0]), np.array([10.0, 6.0])
@@ -28,10 +30,15 @@ def off_ellipse(curve: np.ndarray) -> float:
     return float(np.abs(np.linalg.norm((curve - CENTRE) / AXES, axis=1) - 1).max())
 
 
+@cache
+def fitted(count: int) -> PlanarCurve:
+    """Through so many points of the ellipse, with exact normals."""
+    return fit_curve(prepare_cloud(PointCloud(*ellipse(count))), side=121)
+
+
 def test_an_ellipse_with_exact_normals():
     """24 points: one closed curve through all of them, within 1e-2 of the ellipse, area 60 pi to 1 %."""
-    points, normals = ellipse(24)
-    found = fit_curve(prepare_cloud(PointCloud(points, normals)), side=121)
+    found = fitted(24)
     assert found.field.certificate.exact
     assert found.value_error <= 1e-10
     assert found.normal_error <= 1e-10
@@ -45,8 +52,7 @@ def test_an_ellipse_with_exact_normals():
 
 def test_vertices_lie_on_the_zero_set():
     """Newton's method: |d| at every vertex is rounding, not the size of a cell."""
-    points, normals = ellipse(24)
-    found = fit_curve(prepare_cloud(PointCloud(points, normals)), side=61)
+    found = fitted(24)
     (curve,) = found.curves
     scaled = found.prepared.from_input(curve)
     value, _ = planar_curve.slopes_at(found.field.solution, planar_curve.torch.as_tensor(scaled))
@@ -55,10 +61,7 @@ def test_vertices_lie_on_the_zero_set():
 
 def test_more_points_come_closer():
     """The curve between the points: four times fewer misses from 12 to 24 points, at least."""
-    misses = []
-    for count in (12, 24):
-        points, normals = ellipse(count)
-        misses.append(off_ellipse(fit_curve(prepare_cloud(PointCloud(points, normals)), side=81).curves[0]))
+    misses = [off_ellipse(fitted(count).curves[0]) for count in (12, 24)]
     assert misses[1] <= misses[0] / 4
 
 
