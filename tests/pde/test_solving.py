@@ -241,6 +241,7 @@ def test_interrupt_during_a_rehearsal(monkeypatch: pytest.MonkeyPatch):
     problem = square(points=220)
     assert problem.conditions > 220
     answer = problem.solve(Stop(1))
+    assert answer.tuning.trials[0].conditions < problem.conditions  # it was a rehearsal
     assert answer.tuning.interrupted and answer.certificate.exact
     assert answer.conditions == problem.conditions
     assert answer.tuning.best.conditions == problem.conditions
