@@ -6,6 +6,8 @@ file can never run code.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import pickletools
 import re
@@ -13,7 +15,7 @@ import secrets
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -70,6 +72,22 @@ def write_atomically(path: object, write: Callable[[Path], object]) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return target
+
+
+def write_text(path: object, text: str) -> Path:
+    """Write a text in UTF-8, whole or not at all; line ends stay as they are."""
+    return write_atomically(path, lambda file: file.write_bytes(text.encode()))
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The text of a CSV file; numbers with all digits, so that they read back the same, nothing for None."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(
+        [float(cell) if isinstance(cell, float) else cell for cell in row] for row in rows
+    )  # of NumPy, too
+    return text.getvalue()
 
 
 def read_text(path: object, largest: int) -> str:

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from cnf.errors import CnfWarning
-from cnf.reports.tables import Table, show
 from cnf.shapes.commands.planar import Epochs
 from cnf.shapes.planar.fields import CLIP, FIXED_POINTS, QUICK, Size
 from studies.keeping import find_arrays
@@ -26,6 +25,7 @@ from studies.normals.shapes import SHAPES, find_shape
 from studies.normals.solving import INFERENCE_POINTS, solve_shape
 from studies.options import Names, Seed, choose
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table, show
 
 METHODS = ("exact", "pseudo", "siren", "hermite")
 # shape: mean normal error of the paper: SIREN trained; pseudo-normals, exact normals before and after training.

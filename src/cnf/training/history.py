@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass, field, replace
 from statistics import fmean as mean
 from typing import Any
 
 from cnf.errors import FileError, TrainingError
-from cnf.files import write_atomically
+from cnf.files import as_csv, write_text
 
 LISTS = ("step", "loss", "residual", "condition", "seconds")
 
@@ -138,13 +136,9 @@ class History:
 
     def to_csv(self, path: object) -> None:
         """One line per step: step, loss, each term, residual, condition, seconds."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        names = list(self.terms)
-        writer.writerow(["step", "loss", *(f"loss.{name}" for name in names), "residual", "condition", "seconds"])
-        columns = [self.step, self.loss, *(self.terms[n] for n in names), self.residual, self.condition, self.seconds]
-        writer.writerows(zip(*columns, strict=True))
-        write_atomically(path, lambda file: file.write_bytes(text.getvalue().encode()))
+        header = ["step", "loss", *(f"loss.{name}" for name in self.terms), "residual", "condition", "seconds"]
+        columns = [self.step, self.loss, *self.terms.values(), self.residual, self.condition, self.seconds]
+        write_text(path, as_csv(header, zip(*columns, strict=True)))
 
     def __len__(self) -> int:
         return len(self.step)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import cnf
 from cnf.errors import CnfError, FileError
-from cnf.files import as_path, read_text, write_atomically
+from cnf.files import as_csv, as_path, read_text, write_text
 from cnf.materials.fitting.fit import Course, Fit, Settings
 from cnf.materials.fitting.fitted import as_material, load_model, save_model
 from cnf.materials.fitting.methods import count_parameters, find_method
@@ -111,7 +111,7 @@ def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, flo
         summary = _summary(fit, source, numbers, check)
         summary |= {"model": hash_file(place / MODEL), "run": asdict(results.run)}
         texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-        written = [place / MODEL, *(_write(place / name, text) for name, text in texts.items())]
+        written = [place / MODEL, *(write_text(place / name, text) for name, text in texts.items())]
     return results.published(written)
 
 
@@ -194,15 +194,7 @@ def _conditions_text(check: ConditionCheck) -> str:
 
 def _as_csv(header: Sequence[str], rows: Iterable[Sequence[float]]) -> str:
     """All digits; an empty cell stands for NaN."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([["" if math.isnan(value) else repr(value) for value in row] for row in rows])
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    return as_csv(header, ([None if math.isnan(value) else value for value in row] for row in rows))
 
 
 def _read_rows(path: Path) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cnf.files import write_atomically
+from cnf.files import write_text
 from cnf.operators.printing import CoefficientPrinter
 from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
@@ -36,8 +36,7 @@ TYPES = {".png": "image/png", ".gif": "image/gif"}
 
 def write_report(answer: Answer, path: object, pictures: Sequence[Path] = (), run: Run | None = None) -> Path:
     """Write the report with the given pictures in it, and with the run that makes it."""
-    text = report_markup(answer, pictures, run)
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    return write_text(path, report_markup(answer, pictures, run))
 
 
 def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None = None) -> str:
