@@ -7,6 +7,7 @@ file can never run code.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 import pickletools
@@ -105,6 +106,12 @@ def read_text(path: object, largest: int) -> str:
         raise FileError(f"{source} is not a text file in UTF-8") from None
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:

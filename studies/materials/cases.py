@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cnf.errors import CnfError, FileError
-from cnf.files import as_path
+from cnf.files import as_path, hash_file
 from cnf.materials.commands import options
 from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import as_material
 from cnf.materials.fitting.measuring import held_out_error, time_inference
 from cnf.materials.fitting.methods import find_method
 from cnf.materials.reflectance import Material
-from cnf.materials.reflectance.checksums import hash_file
 from cnf.materials.reflectance.reading import is_generated
 from cnf.materials.rendering.metrics import ImageErrors
 from cnf.reports.terminal import split_words

@@ -20,15 +20,15 @@ from torch import Tensor
 
 import cnf
 from cnf.errors import CnfError, FileError
-from cnf.files import as_csv, as_path, read_text, write_text
-from cnf.materials.fitting.fit import Course, Fit, Settings
+from cnf.files import as_csv, as_path, hash_file, read_text, write_text
+from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import as_material, load_model, save_model
 from cnf.materials.fitting.methods import count_parameters, find_method
 from cnf.materials.fitting.sampling import Samples
 from cnf.materials.reflectance.angles import cosines, decode, encode
-from cnf.materials.reflectance.checksums import hash_file
 from cnf.materials.reflectance.material import check_name
 from cnf.reports.results import publish
+from cnf.training import History
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",
@@ -182,7 +182,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _course_text(course: Course) -> str:
+def _course_text(course: History) -> str:
     rows = zip(course.step, course.loss, course.residual, course.seconds, strict=True)
     return _as_csv(("step", "loss", "worst_relative_residual", "seconds"), rows)
 
@@ -201,9 +201,9 @@ def _read_rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(read_text(path, LARGEST))))
 
 
-def _read_course(path: Path, stopped: str) -> Course:
+def _read_course(path: Path, stopped: str) -> History:
     rows = _read_rows(path)
-    return Course(
+    return History(
         step=[int(row["step"]) for row in rows],
         loss=[float(row["loss"] or "nan") for row in rows],
         residual=[float(row["worst_relative_residual"] or "nan") for row in rows],
