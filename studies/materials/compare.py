@@ -63,7 +63,9 @@ def compare(
     env: options.Env = None,
     size: options.Size = 256,
 ) -> None:
-    """Fit a material by several methods and show them beside it, with maps of their errors.
+    """Several methods on a few materials, side by side.
+
+    Fits a material by each and shows them beside it, with maps of their errors.
 
     Finished fits are kept in the folder and not made again with the same settings: after Ctrl-C, the same command goes
     on.
@@ -76,7 +78,7 @@ def compare(
     if folders and len(given) > 1:
         raise CnfError(f"--fits are of one material; {len(given)} were named")
     kept = [(folder, load_fit(folder)) for folder in folders]
-    environment = options.choose_light(env, size).environment()
+    environment = options.open_light(env)
     check_target(out)
     check_pictures()
     found: list[tuple[Comparison, list[Compared]]] = []

@@ -19,7 +19,7 @@ from cnf.errors import CnfError
 from cnf.materials.commands import options
 from cnf.materials.fitting.fit import Settings, fit_material
 from cnf.materials.fitting.fitted import as_material
-from cnf.materials.rendering.stage import Light, Stage
+from cnf.materials.rendering.stage import Stage
 from cnf.materials.report.curves import draw_learning_curves
 from cnf.reports.terminal import split_words
 from studies.keeping import find_arrays
@@ -96,17 +96,17 @@ class Materials(Study):
 
     def __post_init__(self) -> None:
         assert self.budget and self.cases()  # both refuse what cannot be run
-        options.choose_light(self.env, self.size)
+        options.open_light(self.env)
 
     @cached_property
     def budget(self) -> Settings:
         """What every method is given."""
         return options.choose_settings(self.quick, **options.pick_budget(vars(self)))
 
-    @cached_property
-    def light(self) -> Light:
-        """The scene all materials are shown in."""
-        return Light(None if self.env is None else str(self.env), self.size)
+    @property
+    def light(self) -> str | None:
+        """The map that lights all materials; None: the studio."""
+        return None if self.env is None else str(self.env)
 
     @cached_property
     def chosen(self) -> dict[str, subjects.Chosen]:
@@ -125,12 +125,12 @@ class Materials(Study):
         return {one.name: one for one in found}
 
     def settings(self) -> dict[str, Any]:
-        return {**asdict(self.budget), "environment": self.light.path, "size": self.size}
+        return {**asdict(self.budget), "environment": self.light, "size": self.size}
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
         methods = choose_methods(self.methods)
-        light = hash_source(self.light.path)
+        light = hash_source(self.light)
         return [
             {"material": one.name, "method": method, "source": self._identify(one, light)}
             for one in self.chosen.values()
@@ -154,7 +154,7 @@ class Materials(Study):
         """Fit, render, measure."""
         one = self.chosen[case["material"]]
         if desk.shared.get("name") != one.name:  # the stage of the last material serves all its methods
-            stage = Stage.of(one.subject.read(), self.light.environment(), self.size)
+            stage = Stage.of(one.subject.read(), options.open_light(self.env), self.size)
             desk.shared.update(name=one.name, stage=stage)
         stage = desk.shared["stage"]
 

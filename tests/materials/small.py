@@ -12,7 +12,7 @@ import pytest
 
 from cnf.materials.fitting import fit as fitting
 from cnf.materials.fitting import measuring
-from cnf.materials.rendering import environments, stage
+from cnf.materials.rendering import environments
 
 BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
 SMALL = [*BUDGET, "--size", "32"]
@@ -23,7 +23,6 @@ RED = "plastic:0.8,0.1,0.1:0.2"
 def measure_little(patch: pytest.MonkeyPatch, *others: ModuleType) -> None:
     """The studio is made once, not for every command; measuring takes fewer samples, also in `others`."""
     studio = functools.cache(environments.studio)
-    patch.setattr(stage, "studio", studio)
     patch.setattr(environments, "studio", studio)
     patch.setattr(measuring, "HELD_OUT", 500)
     timed = functools.partial(measuring.time_inference, count=1000)

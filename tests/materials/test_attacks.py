@@ -20,13 +20,12 @@ from cnf.materials.fitting import measuring
 from cnf.materials.fitting.fit import Fit, Settings, fit_material
 from cnf.materials.fitting.folders import Source, load_fit, save_fit
 from cnf.materials.reflectance import GGX, read_material
-from cnf.materials.rendering import stage
+from cnf.materials.rendering import environments
 from cnf.materials.rendering.environments import Environment
-from cnf.materials.rendering.stage import Light, Stage
+from cnf.materials.rendering.stage import Stage
 
 TINY = Settings(samples=1000, epochs=1, batch=500, conditions=10, parameters=1000)
 GOLD = GGX("gold", 0.2)
-LIGHT = Light(size=10)
 LAMPS = Environment(torch.rand(16, 32, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
 
 
@@ -35,7 +34,7 @@ def hasten(patch: pytest.MonkeyPatch) -> None:
     whole = Stage.of
     patch.setattr(measuring, "HELD_OUT", 500)
     patch.setattr(measuring, "time_inference", lambda fitted: 1.0)
-    patch.setattr(stage, "studio", lambda: LAMPS)
+    patch.setattr(environments, "studio", lambda: LAMPS)
     patch.setattr(Stage, "of", staticmethod(lambda reference, lamps, size: whole(reference, lamps, size, 8)))
 
 

@@ -109,14 +109,14 @@ def show_material(results: Results, seed: int) -> list[str]:
     """A fitted material; names of the pictures."""
     from cnf.materials.commands import options
     from cnf.materials.fitting.folders import Source
-    from cnf.materials.rendering.stage import Light, Stage
+    from cnf.materials.rendering.stage import Stage
 
     words = "ggx:gold:0.15"
     budget = {"samples": 60_000, "epochs": 4, "batch": 1000, "parameters": 50_000}
     say("\n5. A material, 100 of its values exact, with a small budget:")
     say(f"   cnf material fit {words} {' '.join(f'--{name} {n}' for name, n in budget.items())} --size 192\n")
     settings = options.choose_settings(False, **budget, seed=seed)
-    stage = Stage.of(options.open_material(words), Light().environment(), 192)
+    stage = Stage.of(options.open_material(words), options.open_light(), 192)
     fit_and_write(stage, "kernel-siren", settings, results.within("gold"), Source(words))
     return ["gold/render.png"]
 

@@ -11,6 +11,10 @@ from cnf.errors import FileError, TrainingError
 from cnf.files import as_csv, write_text
 
 LISTS = ("step", "loss", "residual", "condition", "seconds")
+FOUND: dict[str, type] = {
+    **{"best_step": int, "best_loss": float, "best_exact": bool, "stopped": str},
+    **{"final_loss": float, "final_residual": float, "kept_residual": float},
+}
 
 
 @dataclass
@@ -97,17 +101,7 @@ class History:
         cut = slice(steps)
         state: dict = {name: list(getattr(self, name)[cut]) for name in LISTS}
         state["terms"] = {name: list(values[cut]) for name, values in self.terms.items()}
-        for name in (
-            "best_step",
-            "best_loss",
-            "best_exact",
-            "final_loss",
-            "final_residual",
-            "kept_residual",
-            "stopped",
-        ):
-            state[name] = getattr(self, name)
-        return state
+        return state | {name: getattr(self, name) for name in FOUND}
 
     @classmethod
     def from_state_dict(cls, state: object) -> History:
@@ -115,18 +109,10 @@ class History:
         try:
             assert isinstance(state, dict)
             lists: dict[str, Any] = {name: [float(v) for v in state[name]] for name in LISTS[1:]}
-            history = cls(
-                step=[int(v) for v in state["step"]],
-                terms={str(name): [float(v) for v in values] for name, values in state["terms"].items()},
-                **lists,
-                best_step=int(state["best_step"]),
-                best_loss=float(state["best_loss"]),
-                best_exact=bool(state["best_exact"]),
-                final_loss=float(state["final_loss"]),
-                final_residual=float(state["final_residual"]),
-                kept_residual=float(state.get("kept_residual", math.nan)),
-                stopped=str(state["stopped"]),
-            )
+            lists["terms"] = {str(name): [float(v) for v in values] for name, values in state["terms"].items()}
+            given = {"kept_residual": math.nan, **state}  # which files of earlier versions lack
+            found: dict[str, Any] = {name: kind(given[name]) for name, kind in FOUND.items()}
+            history = cls(step=[int(v) for v in state["step"]], **lists, **found)
         except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
             raise FileError("this is not the history of a run") from None
         lengths = {len(values) for values in (*(getattr(history, n) for n in LISTS), *history.terms.values())}

@@ -13,7 +13,7 @@ from cnf.errors import CnfError
 if TYPE_CHECKING:
     from cnf.materials.fitting.fit import Settings
     from cnf.materials.reflectance import Material
-    from cnf.materials.rendering.stage import Light
+    from cnf.materials.rendering.environments import Environment
 
 ALL_METHODS = (
     "kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer; at the paper's learning rates: "
@@ -67,13 +67,11 @@ def pick_budget(typed: Mapping[str, object]) -> dict[str, object]:
     return {name: typed[name] for name in Settings.__dataclass_fields__ if name in typed}
 
 
-def choose_light(env: Path | None, size: int) -> Light:
-    """The scene, if its map can be read."""
-    from cnf.materials.rendering.stage import Light
+def open_light(env: object = None) -> Environment:
+    """The environment of a file, or the studio that cnf generates."""
+    from cnf.materials.rendering import environments
 
-    light = Light(None if env is None else str(env), size)
-    light.environment()
-    return light
+    return environments.studio() if env is None else environments.read_environment(env)
 
 
 def open_material(source: str, name: str | None = None) -> Material:

@@ -69,8 +69,7 @@ def fit(
     settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = options.open_material(file, name)
-    light = options.choose_light(env, size)
-    stage = Stage.of(given, light.environment(), size)
+    stage = Stage.of(given, options.open_light(env), size)
     check_target(out)
     fit_and_write(stage, basis, settings, out, Source(file, name), picture)
 
@@ -211,7 +210,6 @@ def render(
 ) -> None:
     """A sphere of a material, or of a fit, under an environment map, as PNG."""
     from cnf.files import check_writable
-    from cnf.materials.rendering.environments import read_environment, studio
     from cnf.materials.rendering.tone import exposure_for, tone_map
     from cnf.materials.report.pictures import save_picture
 
@@ -222,7 +220,7 @@ def render(
     if exposure is not None and not (math.isfinite(exposure) and exposure > 0):
         raise CnfError(f"--exposure is a positive number; got {exposure:g}")
     shown = options.open_source(source, name)
-    light = studio() if env is None else read_environment(env)
+    light = options.open_light(env)
     target = check_picture(out if out is not None else Path(f"{shown.name}.png"))
     check_writable(target)
     if backend == "cnf":

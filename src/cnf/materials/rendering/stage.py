@@ -7,23 +7,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cnf.materials.reflectance import Material
-from cnf.materials.rendering.environments import Environment, read_environment, studio
+from cnf.materials.rendering.environments import Environment
 from cnf.materials.rendering.metrics import ImageErrors, image_errors
 from cnf.materials.rendering.sphere import Scene, prepare_scene
 from cnf.materials.rendering.tone import exposure_for, tone_map
 
 STEPS = 80  # of the renderer's quadrature
-
-
-@dataclass(frozen=True)
-class Light:
-    """The scene all materials are shown in; no path: the studio that cnf generates."""
-
-    path: str | None = None
-    size: int = 128
-
-    def environment(self) -> Environment:
-        return studio() if self.path is None else read_environment(self.path)
 
 
 @dataclass(frozen=True)

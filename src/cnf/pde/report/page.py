@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from cnf.files import write_text
-from cnf.operators.printing import CoefficientPrinter
+from cnf.pde.problems.check import read_back
 from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
 from cnf.reports.page_style import STYLE
 
 if TYPE_CHECKING:
-    from cnf.constraints import Constraint
     from cnf.pde.problems.answer import Answer
     from cnf.reports.results import Run
 
@@ -97,7 +96,7 @@ def _symbol(name: str) -> str:
 def _equations(answer: Answer) -> str:
     lines = []
     for row in list_equations(answer):
-        read = typeset(read_equation(row.constraint))
+        read = typeset(read_back(row.constraint))
         cells = [
             f"<th scope='row'>{escape(row.name)}</th>",
             f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",
@@ -112,21 +111,6 @@ def _equations(answer: Answer) -> str:
         "<th class='number'>relative, between the points</th></tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
-
-
-def read_equation(constraint: Constraint) -> str:
-    """The equation as the library understood it: the operator in normal form and its right-hand side, row by row."""
-    rows = constraint.operator.to_latex().split("; ")
-    source, frame = constraint.right_hand_side.source, constraint.operator.frame
-    if isinstance(source, tuple):
-        sides = [CoefficientPrinter(frame, {}).doprint(e) for e in source]
-    elif isinstance(source, int | float):
-        sides = [f"{source:g}"] * len(rows)
-    else:
-        sides = [r"\mathrm{data}"] * len(rows)
-    if len(sides) != len(rows):
-        return constraint.operator.to_latex()
-    return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
 
 
 def _picture(path: Path) -> str:
