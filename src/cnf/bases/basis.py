@@ -136,6 +136,9 @@ class Basis(Part):
 class SnapshotBasis(Basis):
     """Base of those whose functions are evaluated by what `snapshot` makes; shared by all channels unless they say."""
 
+    def snapshot(self) -> Evaluator:
+        raise NotImplementedError(f"{type(self).__name__} needs a method snapshot() that returns its evaluator")
+
     @property
     def shared(self) -> bool:
         return True
