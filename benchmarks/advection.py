@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from cnf.demo.advection import LEVELS, METHODS, Advection, solve_advection
 from cnf.demo.tables import advection_table
 from cnf.errors import CnfWarning
-from cnf.files import check_writable
-from cnf.reports.tables import Table, write_text
+from cnf.files import check_writable, write_text
+from cnf.reports.tables import Table
 
 SHOWN = ("rmse", "start_rmse", "residual", "bandwidth", "seconds")
 COLUMNS = ("perturbation", "seed", "method", "nrmse", *SHOWN, "rank", "condition")

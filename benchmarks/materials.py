@@ -25,7 +25,6 @@ from torch import Tensor
 import cnf
 from benchmarks.timing import compare
 from cnf.errors import CnfError, CnfWarning
-from cnf.materials.comparison.stage import Stage
 from cnf.materials.fitting.conditions import place_conditions
 from cnf.materials.fitting.fit import QUICK, Fit, Settings, fit_material, measure_loss
 from cnf.materials.fitting.fitted import as_material
@@ -33,6 +32,7 @@ from cnf.materials.fitting.methods import find_method
 from cnf.materials.fitting.sampling import Samples, draw_samples, uniform_angles
 from cnf.materials.reflectance import GGX, Material, read_material
 from cnf.materials.rendering.environments import studio
+from cnf.materials.rendering.stage import Stage
 from cnf.reports.tables import Table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,8 +17,8 @@ import torch
 
 import cnf
 from benchmarks.timing import peak_memory
-from cnf.files import write_atomically
-from cnf.reports.tables import Table, write_text
+from cnf.files import write_atomically, write_text
+from cnf.reports.tables import Table
 
 GALLERY = Path(__file__).parent.parent / "examples" / "pde"
 ASKED = {  # relative L2 error, seconds

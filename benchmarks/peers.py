@@ -24,9 +24,9 @@ from typing import Any
 
 from benchmarks.peer_scripts.measuring import BUDGETS
 from benchmarks.peer_scripts.problems import DOES_NOT_APPLY, METHODS, PROBLEMS
-from cnf.files import check_writable
+from cnf.files import check_writable, write_text
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
-from cnf.reports.tables import Table, write_text
+from studies.tables import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venv-peers"

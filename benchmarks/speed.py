@@ -15,10 +15,26 @@ from torch import Tensor
 import cnf
 from benchmarks.reference import assemble_laplacian
 from benchmarks.timing import compare
-from cnf.solvers.condition import condition_number
+from cnf.solvers.condition import differentiable_ratio, largest_triplet, smallest_triplet, starting_vector
 from cnf.systems.assembly import assemble_matrices
 
 POINTS, BANDWIDTH = 1024, 2.0
+
+
+def condition_number(matrix: Tensor, factor=None) -> Tensor:
+    """sigma_max / sigma_min of a square matrix (n, n), differentiable; `factor` is (LU, pivots) if known already."""
+    with torch.no_grad():
+        lu, pivots = torch.linalg.lu_factor(matrix) if factor is None else factor
+        detached = matrix.detach()
+        start = starting_vector(matrix.shape[0], detached)
+        top = largest_triplet(lambda v: detached @ v, lambda u: detached.T @ u, start)
+        bottom = smallest_triplet(
+            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None])[:, 0],
+            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None], adjoint=True)[:, 0],
+            start,
+        )
+    ones = detached.new_ones(matrix.shape[0])
+    return differentiable_ratio(matrix, top, bottom, ones, ones)
 
 
 def problem(count: int = POINTS) -> cnf.ConstrainedField:

@@ -28,3 +28,7 @@ def main() -> None:
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, WORDS[signal.Signals(number)])
     os._exit(128 + number)  # an exception would have to find its way out of half-imported modules
+
+
+if __name__ == "__main__":
+    main()

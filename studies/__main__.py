@@ -29,6 +29,7 @@ def gather() -> Typer:
     import typer
 
     from studies.command import as_command
+    from studies.materials.compare import compare
 
     app = typer.Typer(
         help="Rerun the paper's studies.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -36,6 +37,7 @@ def gather() -> Typer:
     for study in list_studies():
         first = (study.__doc__ or "").partition("\n")[0]
         app.command(study.name, short_help=first)(as_command(study))
+    app.command("compare-materials")(compare)
     return app
 
 

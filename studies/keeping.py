@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from cnf.errors import CnfError, FileError
-from cnf.files import read_text
+from cnf.files import read_text, write_text
 from cnf.reading.arrays import read_arrays
-from cnf.reports.tables import write_text
 from studies.study import Case, Desk, Row, Study, as_plain
 
 LARGEST, LARGEST_ARRAYS = 64 * 2**20, 2**28  # bytes of a file

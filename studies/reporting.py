@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cnf.reports.tables import Table, write_text
+from cnf.files import write_text
 from cnf.reports.terminal import say
 from studies.study import Row, Study
+from studies.tables import Table
 
 
 def write_report(study: Study, rows: Sequence[Row], folder: Path, pictures: bool = True) -> list[Path]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cnf.files import write_atomically
-from cnf.reports.tables import Table
+from studies.tables import Table
 
 Case = Mapping[str, Any]  # what tells it from the others, in plain values
 Row = dict[str, Any]  # a case and what was found, in plain values; of one that failed, `failed` says why

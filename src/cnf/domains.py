@@ -1,28 +1,4 @@
 """Domains, under their public name."""
 
-from cnf.pde.domains.ball import Ball, Disk
-from cnf.pde.domains.box import Box, Interval
-from cnf.pde.domains.combinations import Difference, Intersection, Union
-from cnf.pde.domains.description import describe, domain_from, to_text
-from cnf.pde.domains.domain import Domain, Sample
-from cnf.pde.domains.layouts import LAYOUTS
-from cnf.pde.domains.polygon import Polygon
-from cnf.pde.domains.timed import Timed
-
-__all__ = [
-    "LAYOUTS",
-    "Ball",
-    "Box",
-    "Difference",
-    "Disk",
-    "Domain",
-    "Intersection",
-    "Interval",
-    "Polygon",
-    "Sample",
-    "Timed",
-    "Union",
-    "describe",
-    "domain_from",
-    "to_text",
-]
+from cnf.pde.domains import *  # noqa: F403
+from cnf.pde.domains import __all__ as __all__

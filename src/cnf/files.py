@@ -6,6 +6,9 @@ file can never run code.
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import os
 import pickletools
 import re
@@ -13,7 +16,7 @@ import secrets
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -72,6 +75,22 @@ def write_atomically(path: object, write: Callable[[Path], object]) -> Path:
     return target
 
 
+def write_text(path: object, text: str) -> Path:
+    """Write a text in UTF-8, whole or not at all; line ends stay as they are."""
+    return write_atomically(path, lambda file: file.write_bytes(text.encode()))
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The text of a CSV file; numbers with all digits, so that they read back the same, nothing for None."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(
+        [float(cell) if isinstance(cell, float) else cell for cell in row] for row in rows
+    )  # of NumPy, too
+    return text.getvalue()
+
+
 def read_text(path: object, largest: int) -> str:
     """A text file in UTF-8 of at most `largest` bytes, with one clear line for whatever is wrong with it."""
     source = as_path(path)
@@ -87,6 +106,12 @@ def read_text(path: object, largest: int) -> str:
         raise FileError(f"{source} is not a text file in UTF-8") from None
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:

@@ -1,19 +1,4 @@
 """Tuning, under its public name."""
 
-from cnf.pde.tuning.objectives import OBJECTIVES, HeldOutEquations, make_objective
-from cnf.pde.tuning.trial import Settings, Trial, Tuning
-from cnf.pde.tuning.tuner import Plan, tune
-from cnf.training.bandwidth import ScanStep, tune_bandwidth
-
-__all__ = [
-    "OBJECTIVES",
-    "HeldOutEquations",
-    "Plan",
-    "ScanStep",
-    "Settings",
-    "Trial",
-    "Tuning",
-    "make_objective",
-    "tune",
-    "tune_bandwidth",
-]
+from cnf.pde.tuning import *  # noqa: F403
+from cnf.pde.tuning import __all__ as __all__

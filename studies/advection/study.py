@@ -21,7 +21,6 @@ import typer
 import cnf
 from cnf.demo.advection import LEVELS, METHODS, PAPER, SQUARE, conditions, exact_field, solve_advection
 from cnf.demo.running import SCAN, SPREADS
-from cnf.reports.tables import Table, show
 from cnf.training.bandwidth import ScanReport
 from studies.advection import plots
 from studies.advection.baselines import (
@@ -37,6 +36,7 @@ from studies.advection.baselines import (
 from studies.keeping import find_arrays
 from studies.options import Names, check_deviation, choose, read_numbers
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table, show
 
 STUDY_METHODS = (*METHODS, "skewed-rbf-paper", "siren")
 # Steps of each method for one of `--steps`: about the same time for all, on one core.

@@ -21,11 +21,11 @@ from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 import cnf
-from cnf.reports.tables import Style, Table
 from cnf.training import History
 from studies.conditioning.plots import plot_conditioning
 from studies.options import Seed, Steps
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Style, Table
 
 RATE = 1e-2  # of Adam
 CODES = 100  # hidden nodes of the hypernetwork, as in the paper

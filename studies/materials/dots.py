@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cnf.materials.comparison.cases import Case
-from cnf.materials.report.method_style import colour_of, mark_of, title_of
-from cnf.materials.report.results import CHAMPION
-from cnf.materials.report.tables import check_results
+from cnf.materials.report.method_style import colour_of, title_of
 from cnf.reports.plots import INK, draw
+from studies.materials.cases import Case
+from studies.materials.results import CHAMPION
+from studies.materials.tables import check_results
+
+MARKS = {  # beside the colours, for print in grey
+    **{"nbrdf": "s", "ffn": "^", "siren": "D", "kernel-ffn": "o", "kernel-siren": "o", "dot-siren": "v"},
+    **{"hypernet": "P", "layer": "X", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
+}
 
 
 def draw_study(results: Sequence[Case], path: object, champion: str = CHAMPION) -> Path:
@@ -49,7 +54,12 @@ def draw_study(results: Sequence[Case], path: object, champion: str = CHAMPION) 
 
 def _place(method: str, k: int) -> dict[str, Any]:
     """How a method is drawn: known ones in their own colour and marker."""
-    return {"color": colour_of(method, k), "marker": mark_of(method), "linestyle": "none", "markeredgecolor": "white"}
+    return {
+        "color": colour_of(method, k),
+        "marker": MARKS.get(method, "h"),
+        "linestyle": "none",
+        "markeredgecolor": "white",
+    }
 
 
 def _paint_means(panel: Any, results: Sequence[Case], methods: list[str], places: dict, champion: str) -> None:

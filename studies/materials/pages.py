@@ -1,4 +1,4 @@
-"""Pages of the study of materials: renderings of every material beside its reference, a few rows each."""
+"""Pages of the study of materials: renderings of every material beside what it is held against, a few rows each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cnf.materials.comparison.cases import Case
 from cnf.materials.rendering.metrics import ImageErrors
 from cnf.materials.report.method_style import title_of
 from cnf.materials.report.pictures import Panel, Row, draw_comparison
+from studies.materials.cases import Case
 
 ROWS = 6  # of one picture, at most
 Images = dict[str, np.ndarray]  # "image" and "reference", (H, W, 3)
@@ -25,7 +25,7 @@ def picture_rows(found: Sequence[tuple[Case, Images]], methods: Sequence[str]) -
         if not all(method in own for method in methods):
             continue
         first, images = own[methods[0]]
-        panels = [Panel("Reference", torch.from_numpy(images["reference"]).double())]
+        panels = [Panel(first.standing, torch.from_numpy(images["reference"]).double())]
         for method in methods:
             case, images = own[method]
             errors = ImageErrors(case.rmse, case.psnr, case.ssim)
@@ -37,11 +37,14 @@ def picture_rows(found: Sequence[tuple[Case, Images]], methods: Sequence[str]) -
 def draw_pages(
     cases: Sequence[Case], images: Sequence[Images], methods: Sequence[str], folder: Path, name: str
 ) -> list[Path]:
-    """The figure for every group of materials, on pages of a few rows each: name_1.png, name_2.png, ..."""
+    """The figure for every group of materials, on pages of a few rows each: name_1.png, name_2.png, ...
+
+    Materials whose pictures are held against different things have pages of their own.
+    """
     made: list[Path] = []
     found = list(zip(cases, images, strict=True))
-    for group in dict.fromkeys(case.group for case in cases):
-        rows = picture_rows([pair for pair in found if pair[0].group == group], methods)
+    for kind in dict.fromkeys((case.group, case.standing) for case in cases):
+        rows = picture_rows([pair for pair in found if (pair[0].group, pair[0].standing) == kind], methods)
         for start in range(0, len(rows), ROWS):
             made.append(draw_comparison(rows[start : start + ROWS], folder / f"{name}_{len(made) + 1}.png"))
     return made

@@ -17,23 +17,22 @@ import typer
 
 from cnf.errors import CnfError
 from cnf.materials.commands import options
-from cnf.materials.comparison.cases import Case as Measured
-from cnf.materials.comparison.cases import hash_source, measure
-from cnf.materials.comparison.stage import Light, Stage
 from cnf.materials.fitting.fit import Settings, fit_material
 from cnf.materials.fitting.fitted import as_material
-from cnf.materials.report.cases import choose_champion, mean_curves
+from cnf.materials.rendering.stage import Stage
 from cnf.materials.report.curves import draw_learning_curves
-from cnf.materials.report.results import where_order_breaks
-from cnf.materials.report.tables import NOTES, study_tables
-from cnf.reports.tables import Table
 from cnf.reports.terminal import split_words
 from studies.keeping import find_arrays
 from studies.materials import subjects
+from studies.materials.cases import Case as Measured
+from studies.materials.cases import choose_methods, hash_source, measure
 from studies.materials.dots import draw_study
 from studies.materials.pages import draw_pages
+from studies.materials.results import choose_champion, mean_curves, where_order_breaks
+from studies.materials.tables import NOTES, study_tables
 from studies.options import Names, Seed
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table
 
 COUNT = 20
 MEASURES = ("rmse", "psnr", "ssim", "log_error")
@@ -97,17 +96,17 @@ class Materials(Study):
 
     def __post_init__(self) -> None:
         assert self.budget and self.cases()  # both refuse what cannot be run
-        options.choose_light(self.env, self.size)
+        options.open_light(self.env)
 
     @cached_property
     def budget(self) -> Settings:
         """What every method is given."""
         return options.choose_settings(self.quick, **options.pick_budget(vars(self)))
 
-    @cached_property
-    def light(self) -> Light:
-        """The scene all materials are shown in."""
-        return Light(None if self.env is None else str(self.env), self.size)
+    @property
+    def light(self) -> str | None:
+        """The map that lights all materials; None: the studio."""
+        return None if self.env is None else str(self.env)
 
     @cached_property
     def chosen(self) -> dict[str, subjects.Chosen]:
@@ -126,12 +125,12 @@ class Materials(Study):
         return {one.name: one for one in found}
 
     def settings(self) -> dict[str, Any]:
-        return {**asdict(self.budget), "environment": self.light.path, "size": self.size}
+        return {**asdict(self.budget), "environment": self.light, "size": self.size}
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
-        methods = options.choose_methods(self.methods)
-        light = hash_source(self.light.path)
+        methods = choose_methods(self.methods)
+        light = hash_source(self.light)
         return [
             {"material": one.name, "method": method, "source": self._identify(one, light)}
             for one in self.chosen.values()
@@ -143,7 +142,7 @@ class Materials(Study):
         return [one.subject.path, one.subject.name or "", hash_source(one.subject.path), light]
 
     def introduce(self) -> str:
-        many, ways = len(self.chosen), len(options.choose_methods(self.methods))
+        many, ways = len(self.chosen), len(choose_methods(self.methods))
         count = f"{many} material{'s' * (many > 1)}, {ways} method{'s' * (ways > 1)}"
         samples = f"{self.budget.samples} samples x {self.budget.epochs}"
         return f"{count} of about {self.budget.parameters} parameters, {samples}, {self.budget.conditions} conditions"
@@ -155,7 +154,7 @@ class Materials(Study):
         """Fit, render, measure."""
         one = self.chosen[case["material"]]
         if desk.shared.get("name") != one.name:  # the stage of the last material serves all its methods
-            stage = Stage.of(one.subject.read(), self.light.environment(), self.size)
+            stage = Stage.of(one.subject.read(), options.open_light(self.env), self.size)
             desk.shared.update(name=one.name, stage=stage)
         stage = desk.shared["stage"]
 
@@ -169,7 +168,7 @@ class Materials(Study):
         found = measure(fit, stage.reference, one.subject.group, errors)
         desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
         curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
-        return {**{name: getattr(found, name) for name in COPIED}, "curve": curve}
+        return {**{name: getattr(found, name) for name in COPIED}, "standing": found.standing, "curve": curve}
 
     def describe(self, row: Row) -> str:
         seen = f"PSNR {row['psnr']:6.2f} dB   SSIM {row['ssim']:.3f}   {row['seconds']:7.1f} s"
@@ -186,7 +185,9 @@ class Materials(Study):
         """What the columns mean, and on which materials another method is ahead."""
         methods = list(dict.fromkeys(row["method"] for row in rows))
         breaks = where_order_breaks(self.measured(rows), choose_champion(methods))
-        return "\n\n".join(["Marked: best of its column. " + NOTES, "\n".join(breaks)])
+        against = ", ".join(dict.fromkeys(case.standing for case in self.measured(rows))).lower()
+        about = f"Marked: best of its column. {NOTES} Pictures are held against: {against}."
+        return "\n\n".join([about, "\n".join(breaks)])
 
     def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
         cases, methods = self.measured(rows), list(dict.fromkeys(row["method"] for row in rows))
@@ -209,6 +210,7 @@ class Materials(Study):
                 steps=row["curve"]["step"],
                 losses=row["curve"]["loss"],
                 times=row["curve"]["seconds"],
+                standing=row.get("standing", "Reference"),  # rows of earlier versions do not say
             )
             for row in rows
         ]

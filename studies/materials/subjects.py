@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 
 from cnf.errors import CnfError, nearest
-from cnf.materials.comparison.stage import Subject
 from cnf.materials.reflectance import Material, read_material
 from cnf.materials.reflectance.reading import decode_archive, is_generated, name_table
 from studies.options import find_data
@@ -24,6 +23,18 @@ TABLES = "brdf/rgl/rgl_*_merlgrid.npz"
 SPECULAR = 10
 MOST_SPECULAR, OTHERS, RGL = "NBRDF of MERL, ten most specular", "NBRDF of MERL, others", "RGL"
 GENERATED, FILES = "Generated", "Files"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A material of a study: where it is read from, and which group it belongs to."""
+
+    path: str
+    name: str | None
+    group: str
+
+    def read(self) -> Material:
+        return read_material(self.path, self.name)
 
 
 @dataclass(frozen=True)

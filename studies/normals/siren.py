@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import cnf
 from cnf.shapes.planar.conditions import SQUARE
-from cnf.shapes.planar.fields import Course, Report, Size
+from cnf.shapes.planar.fields import Report, Size
+from cnf.training import History
 
 # SIREN: the terms and weights of its authors' signed distances, and about the time that a hypernet kernel needs.
 SIREN_HIDDEN, SIREN_OMEGA, SIREN_RATE = (256, 256, 256), 30.0, 1e-4
@@ -34,7 +35,7 @@ class Enlarged(nn.Module):
 
 def train_siren(
     points: Tensor, normals: Tensor, size: Size, seed: int = 0, report: Report | None = None
-) -> tuple[nn.Module, Course]:
+) -> tuple[nn.Module, History]:
     """SIREN with points and normals in its loss, beside the eikonal term and a term that keeps zeros to the curve.
 
     As its authors do: coordinates scaled to [-1, 1], float32, Adam; `size.siren_steps` steps per epoch. The network
@@ -42,7 +43,7 @@ def train_siren(
     """
     hidden = SIREN_HIDDEN if size.hidden >= 1200 else (64, 64)
     network = cnf.encoders.SIREN(2, 1, hidden, omega=SIREN_OMEGA, seed=seed).float()
-    course, started, steps = Course(), time.perf_counter(), size.epochs * size.siren_steps
+    course, started, steps = History(), time.perf_counter(), size.epochs * size.siren_steps
     scale = SQUARE.high
     loss = SirenLoss(points / scale, normals, size.points)
 

@@ -17,7 +17,6 @@ import cnf
 from cnf.shapes.planar.conditions import SQUARE, exact_conditions, pseudo_conditions
 from cnf.shapes.planar.fields import (
     FIXED_POINTS,
-    Course,
     Field,
     Report,
     Size,
@@ -26,6 +25,7 @@ from cnf.shapes.planar.fields import (
     hypernet_field,
     train_hypernet,
 )
+from cnf.training import History
 from studies.normals.shapes import PlanarShape, circle, find_shape
 from studies.normals.siren import train_siren
 from studies.normals.start import move_hypernet
@@ -52,7 +52,7 @@ class Found:
 
     before: Look | None  # None: nothing is trained
     after: Look
-    course: Course  # empty if nothing is trained
+    course: History  # empty if nothing is trained
     seconds: float  # of training, without measuring and without pre-training
     inference: float  # seconds for INFERENCE_POINTS points
     pretraining: float = 0.0  # seconds of the circle that was the start
@@ -76,7 +76,7 @@ def solve_shape(
         note = f"{size.epochs * size.siren_steps} steps of Adam"
     else:
         model, note = hermite_field(exact_conditions(shape.points, shape.normals))
-        predict, course = model.solution, Course()
+        predict, course = model.solution, History()
     seconds = time.perf_counter() - started
     return Found(None, look_at(predict, shape, side), course, seconds, time_inference(predict), note=note)
 

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from cnf.errors import CnfWarning
-from cnf.reports.tables import Table, show
 from cnf.shapes.commands.planar import Epochs
 from cnf.shapes.planar.fields import CLIP, FIXED_POINTS, QUICK, Size
 from studies.keeping import find_arrays
@@ -26,6 +25,7 @@ from studies.normals.shapes import SHAPES, find_shape
 from studies.normals.solving import INFERENCE_POINTS, solve_shape
 from studies.options import Names, Seed, choose
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table, show
 
 METHODS = ("exact", "pseudo", "siren", "hermite")
 # shape: mean normal error of the paper: SIREN trained; pseudo-normals, exact normals before and after training.
@@ -116,21 +116,21 @@ class Normals(Study):
             found = solve_shape(case["shape"], case["method"], self.size, self.seed, desk.shared, side, tell)
         start = {f"start_{name}": None if found.before is None else getattr(found.before, name) for name in LOOKED}
         paper = PAPER[case["shape"]].get(case["method"], (None, None))
-        looks = {"before": found.before, "after": found.after}
+        looks, course = {"before": found.before, "after": found.after}, found.course
         desk.keep(**{f"{w}_{n}": getattr(look, n) for w, look in looks.items() if look for n in ("grid", "normals")})
         return {
             "points": len(find_shape(case["shape"])),
             **start,
             **{name: getattr(found.after, name) for name in LOOKED},
-            "worst_residual": max(found.course.residual, default=None),
-            "epochs": self.size.epochs if found.course.step else 0,
+            "worst_residual": max(course.residual, default=None),
+            "epochs": self.size.epochs if course.step else 0,
             "training_seconds": found.seconds,
             "pretraining_seconds": found.pretraining,
             "inference_seconds": found.inference,
             "paper_start": paper[0],
             "paper": paper[1],
             "note": found.note,
-            "curve": dict(zip(self.curve, vars(found.course).values(), strict=False)),
+            "curve": dict(zip(self.curve, (course.step, course.loss, course.residual, course.seconds), strict=True)),
         }
 
     def describe(self, row: Row) -> str:

@@ -17,12 +17,12 @@ import typer
 
 from cnf.errors import CnfError
 from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, SKY, draw
-from cnf.reports.tables import Table
 from cnf.shapes.reconstruction.distances import ClosestPoints
 from studies.options import Names, Seed, Threads, Timeout, read_numbers
 from studies.shapes.methods import run_timed
 from studies.shapes.torus import sample_torus
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table
 
 MODES = {"blend": "cnf-blend", "sparse": "cnf"}  # mode -> method
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)

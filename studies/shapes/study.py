@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 
 from cnf.errors import CnfError
-from cnf.reports.tables import Table
 from studies.options import Names, Seed, Threads, Timeout, choose
 from studies.shapes import plots
 from studies.shapes.collection import PAPER_SHAPES, SHAPES, find_folder, read_shape
@@ -24,6 +23,7 @@ from studies.shapes.methods import Made, run_timed
 from studies.shapes.starting import PEERS, list_peers, run_peer, say_missing
 from studies.shapes.tables import NOTES, PAPER_NOTE, make_tables
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table
 
 METHODS = (*OWN_METHODS, *PEERS)
 NUMBERS = ("seconds", "processor_seconds", "megabytes", "value_error", "normal_error")

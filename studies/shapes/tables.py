@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cnf.reports.tables import Table
 from studies.study import Row
+from studies.tables import Table
 
 COLUMNS = {  # heading -> (name, how a number is written)
     "Chamfer e-4": ("chamfer", lambda v: f"{1e4 * v:.2f}"),

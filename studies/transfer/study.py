@@ -23,9 +23,9 @@ from torch import Tensor
 import cnf
 from cnf.demo.advection import SQUARE, conditions, exact_field, solve_advection
 from cnf.demo.running import SCAN, SPREADS
-from cnf.reports.tables import Table
 from studies.options import Perturbation, Seed, Side, Steps, check_deviation
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table
 from studies.transfer.plots import plot_transfer
 
 SHIFTS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)

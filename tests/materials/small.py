@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cnf.materials.comparison import cases, stage
 from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting import measuring
 from cnf.materials.rendering import environments
 
 BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
@@ -20,13 +20,14 @@ GOLD = "ggx:gold:0.2"
 RED = "plastic:0.8,0.1,0.1:0.2"
 
 
-def measure_little(patch: pytest.MonkeyPatch) -> None:
-    """The studio is made once, not for every command; measuring takes fewer samples."""
+def measure_little(patch: pytest.MonkeyPatch, *others: ModuleType) -> None:
+    """The studio is made once, not for every command; measuring takes fewer samples, also in `others`."""
     studio = functools.cache(environments.studio)
-    patch.setattr(stage, "studio", studio)
     patch.setattr(environments, "studio", studio)
-    patch.setattr(cases, "HELD_OUT", 500)
-    patch.setattr(cases, "time_inference", functools.partial(cases.time_inference, count=1000))
+    patch.setattr(measuring, "HELD_OUT", 500)
+    timed = functools.partial(measuring.time_inference, count=1000)
+    for module in (measuring, *others):
+        patch.setattr(module, "time_inference", timed)
 
 
 def check_refusal(

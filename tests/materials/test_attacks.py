@@ -16,25 +16,25 @@ import torch
 from cnf.cli.main import run
 from cnf.errors import CnfError, ConstraintError, FileError
 from cnf.materials.commands import single as commands
-from cnf.materials.comparison import cases, stage
-from cnf.materials.comparison.stage import Light, Stage
+from cnf.materials.fitting import measuring
 from cnf.materials.fitting.fit import Fit, Settings, fit_material
 from cnf.materials.fitting.folders import Source, load_fit, save_fit
 from cnf.materials.reflectance import GGX, read_material
+from cnf.materials.rendering import environments
 from cnf.materials.rendering.environments import Environment
+from cnf.materials.rendering.stage import Stage
 
 TINY = Settings(samples=1000, epochs=1, batch=500, conditions=10, parameters=1000)
 GOLD = GGX("gold", 0.2)
-LIGHT = Light(size=10)
 LAMPS = Environment(torch.rand(16, 32, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
 
 
 def hasten(patch: pytest.MonkeyPatch) -> None:
     """Fewer held-out samples, no timing, a small map instead of the studio and a coarse quadrature."""
     whole = Stage.of
-    patch.setattr(cases, "HELD_OUT", 500)
-    patch.setattr(cases, "time_inference", lambda fitted: 1.0)
-    patch.setattr(stage, "studio", lambda: LAMPS)
+    patch.setattr(measuring, "HELD_OUT", 500)
+    patch.setattr(measuring, "time_inference", lambda fitted: 1.0)
+    patch.setattr(environments, "studio", lambda: LAMPS)
     patch.setattr(Stage, "of", staticmethod(lambda reference, lamps, size: whole(reference, lamps, size, 8)))
 
 

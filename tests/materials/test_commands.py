@@ -6,7 +6,6 @@ import csv
 import functools
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,9 @@ import pytest
 import torch
 
 from cnf.cli.main import run
-from cnf.materials.commands import compare as material_compare
 from cnf.materials.commands import single as commands
-from cnf.materials.comparison import cases
 from cnf.materials.fitting import fit as fitting
+from cnf.materials.fitting import measuring
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
 from cnf.materials.reflectance import read_material
@@ -25,7 +23,6 @@ from tests.materials.small import (
     GOLD,
     SMALL,
     check_refusal,
-    count_fits,
     is_picture,
     measure_little,
     pack_networks,
@@ -73,10 +70,13 @@ def test_fit_writes_all_its_files(fitted: Path):
 
 
 def test_fit_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture):
-    """Constrained: certificate, and that the measurements are exact. Soft: how far it is from them; no certificate."""
+    """Constrained: certificate, and that the values are exact. Soft: how far it is from them; no certificate.
+
+    Nobody measured a generated material: they are not called measurements.
+    """
     assert run(["material", "fit", GOLD, "--out", str(tmp_path), "--no-picture", *SMALL]) == 0
     said = capsys.readouterr().out
-    assert "certificate: exact" in said and "the 20 measurements are exact" in said and "PSNR" in said
+    assert "certificate: exact" in said and "the 20 given values are exact" in said and "PSNR" in said
     assert run(["material", "fit", GOLD, "--basis", "nbrdf", "--out", str(tmp_path), "--no-picture", *SMALL]) == 0
     said = capsys.readouterr().out
     assert "certificate" not in said and "no conditions" in said
@@ -104,7 +104,7 @@ def test_fit_is_kept_if_it_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.M
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cases, "held_out_error", interrupt)
+    monkeypatch.setattr(measuring, "held_out_error", interrupt)
     assert run(["material", "fit", GOLD, "--out", str(tmp_path), *SMALL]) == 130
     assert json.loads((tmp_path / "fit.json").read_text())["numbers"] == {}
 
@@ -151,10 +151,9 @@ def test_fit_refuses_files(tmp_path: Path, packed: Path, capsys: pytest.CaptureF
 
 
 def test_help_names_every_method(capsys: pytest.CaptureFixture):
-    for command in ("fit", "compare"):
-        assert run(["material", command, "--help"]) == 0
-        said = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
-        assert all(name in said for name in METHODS)
+    assert run(["material", "fit", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    assert all(name in said for name in METHODS)
 
 
 # ---- render and export
@@ -236,65 +235,10 @@ def test_check(tmp_path: Path, capsys: pytest.CaptureFixture):
     refused(capsys, ["material", "check", str(tmp_path / "nowhere")], "there is no file")
 
 
-# ---- compare
-
-
-def test_compare_goes_on_where_it_was(fitted: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Two materials in two rows; a second run fits what is missing only; other settings fit again."""
-    made = count_fits(monkeypatch)
-    names = ["--name", "bright", "--name", "dull"]
-    command = ["material", "compare", str(packed), "--out", str(tmp_path / "a"), *names, *SMALL, "--methods"]
-    with monkeypatch.context() as drawing:
-        drawing.setattr(material_compare, "report", lambda *_: None)
-        assert run([*command, "siren"]) == 0
-    assert made == ["bright siren", "dull siren"]
-    lobes: dict[str, list[str]] = {}
-
-    def note(curves, path, *_):  # the drawing itself is slow, and tested with `fit`
-        lobes[path.name] = [title for title, _ in curves]
-        return path
-
-    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", note)
-    assert run([*command, "siren,kernel-siren"]) == 0
-    titles = ["Reference", "SIREN", "Kernel SIREN"]
-    assert lobes == {"lobes_bright.png": titles, "lobes_dull.png": titles}
-    assert made[2:] == ["bright kernel-siren", "dull kernel-siren"]
-    assert all(is_picture(tmp_path / "a" / f"{name}.png") for name in ("comparison", "curves_bright", "curves_dull"))
-    with (tmp_path / "a" / "study.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["material"], row["method"]) for row in rows] == [
-        (name, method) for name in ("bright", "dull") for method in ("siren", "kernel-siren")
-    ]
-    assert all(float(row["residual"]) < 1e-10 for row in rows if row["method"] == "kernel-siren")
-
-
-def test_compare_with_kept_fits(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch):
-    """The kept fit was made with the same settings: its row has the same errors; it is named after its folder."""
-    monkeypatch.setattr("cnf.materials.report.lobes.draw_lobes", lambda curves, path, *_: path)
-    copy = tmp_path / "copy"
-    shutil.copytree(fitted, copy)
-    command = ["material", "compare", GOLD, "--out", str(tmp_path / "a"), *SMALL, "--fits", f"{fitted},{copy}"]
-    assert run(command) == 0
-    with (tmp_path / "a" / "study.csv").open() as file:
-        first, second = csv.DictReader(file)
-    assert (first["method"], second["method"]) == ("kernel-siren", "Kernel SIREN, copy")
-    told = json.loads((fitted / "fit.json").read_text())["numbers"]
-    assert float(first["psnr"]) == float(second["psnr"]) == pytest.approx(told["psnr"], abs=1e-9)
-    refused(capsys, [*command, "--methods", "other"], "no method 'other'")
-    refused(capsys, [*command, "--fits", str(tmp_path)], "holds no fit")
-
-
-def test_compare_does_not_take_the_results_of_another_source(packed: Path, tmp_path: Path, monkeypatch):
-    """Two files with a material of one name: the second is fitted, not taken for the first."""
-    made = count_fits(monkeypatch)
-    monkeypatch.setattr(material_compare, "report", lambda *_: None)
-    other = tmp_path / "b" / packed.name  # the same name and label
-    other.parent.mkdir()
-    shutil.copy(packed, other)
-    for file in (packed, other):
-        command = ["material", "compare", str(file), "--name", "dull", "--out", str(tmp_path / "a"), *SMALL]
-        assert run([*command, "--methods", "nbrdf"]) == 0
-    assert made == ["dull nbrdf"] * 2
+def test_compare_says_where_it_is(capsys: pytest.CaptureFixture):
+    """What was typed before is answered in one line, whatever its options."""
+    command = ["material", "compare", GOLD, "--out", "a", "--methods", "siren"]
+    refused(capsys, command, "python -m studies compare-materials")
 
 
 def test_scattered_measurements_are_not_called_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

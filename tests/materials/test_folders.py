@@ -94,9 +94,9 @@ def test_a_soft_fit_does_not_inherit_a_certificate(exact: Fit, soft: Fit, tmp_pa
 
 def test_an_interrupted_fit_before_its_first_log(exact: Fit, tmp_path: Path):
     """No step logged: the file has no rows, and reads back so."""
-    from cnf.materials.fitting.fit import Course
+    from cnf.training import History
 
-    save_fit(replace(exact, course=Course(stopped="interrupted")), tmp_path, Source("x"), {})
+    save_fit(replace(exact, course=History(stopped="interrupted")), tmp_path, Source("x"), {})
     course = load_fit(tmp_path).fit.course
     assert (course.step, course.stopped) == ([], "interrupted")
 

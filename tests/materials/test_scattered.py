@@ -197,7 +197,7 @@ def test_what_cannot_be_used_is_left_out_aloud(tmp_path):
         ("theta_h,theta_d,phi_d,r,g,b\n", "no measurements"),
         ("theta_h,theta_d,r,g,b\n0,0,1,1,1\n", "its first line names theta_h, theta_d, r"),
         ("0.1,0.1,0.1,1,1,1\n0.1,0.1,0.1,1,1,1\n", "expected theta_h"),
-        ("theta_h,theta_d,phi_d,r,g,b\n0.1,0.1,0,1,1\n", "6 columns, its rows have 5"),
+        ("theta_h,theta_d,phi_d,r,g,b\n0.1,0.1,0,1,1\n", "line 2: 5 entries, but the header names 6 columns"),
         ("theta_h,theta_d,phi_d,r,g,b\n0.1,0.1,0,1,1,1\n0.1,0.1,zero,1,1,1\n", "zero"),
         ("theta_h,theta_d,phi_d,r,g,b\n0.1,0.1,0,1,nan,1\n", "not finite, the first is number 0"),
         ("theta_h,theta_d,phi_d,r,g,b\n30,10,0,1,1,1\n", "multiply degrees"),

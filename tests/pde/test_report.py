@@ -15,10 +15,11 @@ import torch
 
 import cnf
 from cnf.errors import MissingExtraError
+from cnf.pde.problems.check import read_back
 from cnf.pde.report.field_plots import plot_field, styled_points
 from cnf.pde.report.folder import write_answer
 from cnf.pde.report.map_panels import find_decades, find_scale, math_name
-from cnf.pde.report.page import read_equation, report_markup
+from cnf.pde.report.page import report_markup
 from cnf.pde.report.planes import measure_residual, sample_plane
 from cnf.pde.report.table import answer_table, judge_answer
 from cnf.reports import mathml
@@ -258,9 +259,9 @@ def test_equation_as_read():
     """Both sides in normal form; tables of values are called data."""
     space = cnf.Space("x y", "u v")
     at = torch.zeros(2, 2, dtype=torch.float64)
-    assert read_equation(space.constraint("u_{xx} = 2 x", at=at)) == r"\partial_{x}^{2} u = 2 x"
-    assert read_equation(space.constraint("u; v", at=at, equals=1.0)) == "u = 1; v = 1"
-    assert read_equation(space.constraint("u", at=at, equals=torch.ones(2))) == r"u = \mathrm{data}"
+    assert read_back(space.constraint("u_{xx} = 2 x", at=at)) == r"\partial_{x}^{2} u = 2 x"
+    assert read_back(space.constraint("u; v", at=at, equals=1.0)) == "u = 1; v = 1"
+    assert read_back(space.constraint("u", at=at, equals=torch.ones(2))) == r"u = \mathrm{data}"
 
 
 # -- table -----------------------------------------------------------------------------------------------------------

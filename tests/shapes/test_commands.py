@@ -42,6 +42,15 @@ def test_mesh_numbers_and_picture(cloud: Path, capsys: pytest.CaptureFixture):
     assert "watertight, 1 part, Euler number 2" in capsys.readouterr().out
 
 
+def test_without_a_picture_the_one_of_an_earlier_run_goes(cloud: Path):
+    """It shows another mesh; one that was changed or put there by somebody else stays."""
+    picture = cloud.with_name("mesh.png")
+    assert run(options(cloud)) == 0 and picture.exists()
+    assert run(options(cloud, "--no-picture")) == 0 and not picture.exists()
+    picture.write_bytes(b"mine")
+    assert run(options(cloud, "--no-picture")) == 0 and picture.read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 import cnf
+from benchmarks.speed import condition_number
 from cnf.solvers import LU, Cholesky, MinimumNorm
-from cnf.solvers.condition import condition_number, largest_triplet
+from cnf.solvers.condition import largest_triplet
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

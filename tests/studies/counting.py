@@ -16,10 +16,10 @@ import typer
 
 from cnf.cli.main import run_app
 from cnf.errors import CnfError
-from cnf.reports.tables import Table
 from studies.command import as_command
 from studies.options import Names, read_numbers
 from studies.study import Case, Desk, Row, Study
+from studies.tables import Table
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from cnf.materials.comparison.cases import held_out_error
-from cnf.materials.comparison.stage import Stage, Subject
 from cnf.materials.fitting.fitted import FittedMaterial
+from cnf.materials.fitting.measuring import held_out_error
 from cnf.materials.reflectance import GGX, Lambert, Material, read_material
 from cnf.materials.rendering.environments import studio
+from cnf.materials.rendering.stage import Stage
 from studies.__main__ import run
 from studies.keeping import find_arrays
+from studies.materials import cases, subjects
 from studies.materials import study as studies
-from studies.materials import subjects
 from studies.materials.study import Materials
+from studies.materials.subjects import Subject
 from tests.materials.small import (
     GOLD,
     RED,
@@ -39,7 +40,7 @@ refused = functools.partial(check_refusal, run)
 @pytest.fixture(scope="module", autouse=True)
 def one_light():
     with pytest.MonkeyPatch.context() as patch:
-        measure_little(patch)
+        measure_little(patch, cases)
         yield
 
 

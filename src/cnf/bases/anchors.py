@@ -77,6 +77,15 @@ def coincident(points: Tensor) -> np.ndarray:
     return np.unique(np.concatenate([same, close]), axis=0)
 
 
+def measure_spacing(points: Tensor) -> float | None:
+    """Median distance between neighbouring distinct points; None if there is only one."""
+    distinct = torch.unique(points, dim=0).detach().cpu().numpy()
+    if len(distinct) < 2:
+        return None
+    distances = cKDTree(distinct).query(distinct, k=2)[0][:, 1]
+    return float(sorted(distances)[len(distinct) // 2])
+
+
 def _refuse_repeated(points: Tensor, owners: list[str]) -> None:
     pairs = coincident(points)
     if not len(pairs):

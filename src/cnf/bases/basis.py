@@ -133,6 +133,25 @@ class Basis(Part):
         raise BasisError(f"{type(self).__name__} does not say how to rebuild itself (no config method)")
 
 
+class SnapshotBasis(Basis):
+    """Base of those whose functions are evaluated by what `snapshot` makes; shared by all channels unless they say."""
+
+    def snapshot(self) -> Evaluator:
+        raise NotImplementedError(f"{type(self).__name__} needs a method snapshot() that returns its evaluator")
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        return self.snapshot().rows(x, requests)
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = range(1 if self.shared else len(self.space.channels))
+        values = self.rows(x, [values_request(self.dimension, x, c) for c in channels])  # (P, C, N)
+        return values[:, 0] if self.shared else values.transpose(1, 2)
+
+
 def check_smoothness(basis: Basis, operator: Operator, who: str) -> None:
     """Refuse derivatives that the basis does not have; `who` asks for them."""
     if basis.smoothness is not None and operator.order > basis.smoothness:

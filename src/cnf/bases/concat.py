@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Basis, Evaluator, SnapshotBasis
 from cnf.errors import BasisError
 from cnf.operators.detail import Together
 from cnf.operators.expansion import Request
 
 
-class Concat(Basis):
+class Concat(SnapshotBasis):
     """The functions of all given bases: a polynomial for the trend beside kernels for the detail, say."""
 
     def __init__(self, bases: Sequence[Basis]):
@@ -44,15 +44,6 @@ class Concat(Basis):
 
     def known_detail(self) -> Together:
         return Together([b.detail() for b in self._members()])
-
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.shared:
-            return self.rows(x, [values_request(self.dimension, x)])[:, 0]
-        channels = range(len(self.space.channels))
-        return self.rows(x, [values_request(self.dimension, x, c) for c in channels]).movedim(1, -1)
 
     def config(self) -> dict:
         return {"bases": self._members()}

@@ -7,8 +7,8 @@ too, at the price of generic derivatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
@@ -41,7 +41,16 @@ class Encoder(Part):
         return dict(self.arguments)
 
 
-class MLP(Encoder):
+class LayeredEncoder(Encoder):
+    """Base of those that are layers one after the other."""
+
+    layers: nn.Sequential
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class MLP(LayeredEncoder):
     """Fully connected network; `activation` is a name or a module such as nn.Softplus(beta=10)."""
 
     def __init__(
@@ -56,16 +65,13 @@ class MLP(Encoder):
         self.arguments = {"inputs": inputs, "outputs": outputs, "hidden": as_widths(hidden), "activation": activation}
         layers: list[nn.Module] = []
         with _seeded(seed):
-            for a, b in _pairs([inputs, *as_widths(hidden)]):
+            for a, b in pairwise([inputs, *as_widths(hidden)]):
                 layers += [_layer(a, b), _activation(activation)]
             layers.append(_layer([inputs, *as_widths(hidden)][-1], outputs))
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
 
-
-class SIREN(Encoder):
+class SIREN(LayeredEncoder):
     """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper.
 
     `first_omega` is that of the first layer if it differs: how finely the network sees its coordinates at the start.
@@ -88,18 +94,15 @@ class SIREN(Encoder):
         }
         layers: list[nn.Module] = []
         with _seeded(seed):
-            for k, (a, b) in enumerate(_pairs([inputs, *as_widths(hidden)])):
+            for k, (a, b) in enumerate(pairwise([inputs, *as_widths(hidden)])):
                 bound = 1 / a if k == 0 else math.sqrt(6 / a) / omega
                 layers += [_layer(a, b, bound), Sine(omega if k else first)]
             width = [inputs, *as_widths(hidden)][-1]
             layers.append(_layer(width, outputs, math.sqrt(6 / width) / omega))
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
 
-
-class FourierFeatures(Encoder):
+class FourierFeatures(LayeredEncoder):
     """Random Fourier features of the coordinates (x, sin Bx, cos Bx), then an MLP if `outputs` is given."""
 
     def __init__(
@@ -131,9 +134,6 @@ class FourierFeatures(Encoder):
         if outputs is not None:
             layers.append(MLP(width, outputs, hidden, activation, seed))
         self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
 
 
 class LearnablePolynomial(Encoder):
@@ -190,22 +190,10 @@ def as_widths(hidden: int | Sequence[int]) -> list[int]:
     return [hidden] if isinstance(hidden, int) else list(hidden)
 
 
-def _pairs(widths: list[int]) -> list[tuple[int, int]]:
-    return list(pairwise(widths))
-
-
-def _seeded(seed: int | None):
-    """Context in which random initial values depend on `seed` alone."""
-    if seed is None:
-        return nullcontext()
-    fork = torch.random.fork_rng(devices=[])
-
-    class Seeded:
-        def __enter__(self):
-            fork.__enter__()
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Random initial values inside depend on `seed` alone, if there is one."""
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
             torch.manual_seed(seed)
-
-        def __exit__(self, *details):
-            return fork.__exit__(*details)
-
-    return Seeded()
+        yield

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Evaluator, SnapshotBasis
 from cnf.bases.chain import side_by_side
 from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.bases.properties import Properties
@@ -20,7 +20,7 @@ from cnf.operators.expansion import Request
 from cnf.operators.forward import MultiIndex
 
 
-class RandomFourier(Basis):
+class RandomFourier(SnapshotBasis):
     """Psi_j(x) = sqrt(2/N) cos(omega_j . x / bandwidth + b_j), omega_j standard normal, b_j uniform.
 
     Their minimum-norm combination behaves like interpolation with a Gaussian kernel of that bandwidth, but is solved in
@@ -54,21 +54,11 @@ class RandomFourier(Basis):
     def bandwidth(self) -> Tensor:
         return self.log_bandwidth.exp()
 
-    @property
-    def shared(self) -> bool:
-        return True
-
     def snapshot(self) -> Evaluator:
         return Waves(self.directions / self.bandwidth, self.phases, math.sqrt(2 / self.size))
 
     def known_detail(self) -> Even:
         return Even((self.directions / self.bandwidth).abs().amax(dim=0).detach().to(torch.float64).cpu().numpy())
-
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
 
     def config(self) -> dict:
         width = self.bandwidth.detach().tolist()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Basis, Evaluator, SnapshotBasis
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import Centres, LocalEvaluator, at_pairs, gathered
@@ -24,7 +24,7 @@ from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import MultiIndex
 
 
-class Hybrid(Basis):
+class Hybrid(SnapshotBasis):
     """`inner`: a basis with anchors (Kernel, SkewedRBF, HypernetKernel); `window`: Wendland or TruncatedGaussian."""
 
     properties = Properties("good", "good", True, True, True, False, "as the inner basis and the window")
@@ -67,12 +67,6 @@ class Hybrid(Basis):
 
     def known_detail(self) -> WindowedDetail:
         return WindowedDetail(self.inner.detail(), self.window.detail(self.anchors, self.dimension))
-
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
 
     def config(self) -> dict:
         return {"inner": self.inner, "window": self.window}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.anchors import Anchors, anchor_points
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Evaluator, SnapshotBasis
 from cnf.bases.chain import highest
 from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes
 from cnf.bases.hypernetwork import (
@@ -46,7 +46,7 @@ from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.jets import Bundle, MultiIndex
 
 
-class Hypernet(Basis):
+class Hypernet(SnapshotBasis):
     """Psi_j = the main network with the parameters generated for function j; network R^D -> R^1 or R^C."""
 
     properties = Properties("poor", "fair", False, False, True, True, "as the network")
@@ -78,14 +78,6 @@ class Hypernet(Basis):
     def known_detail(self) -> Detail:
         return network_detail(self.network, self.dimension, parameters=self.hypernetwork())
 
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        channels = range(self.outputs)
-        values = self.rows(x, [values_request(self.dimension, x, c) for c in channels])  # (P, C, N)
-        return values[:, 0] if self.shared else values.transpose(1, 2)
-
     def config(self) -> dict:
         return {"space": self.space, "network": self.network, "size": self.size, "codes": self.codes, "seed": self.seed}
 
@@ -115,7 +107,7 @@ class GeneratedFunctions:
         return over_functions(piece, x, self.parameters, requests, numbers, self.memory)
 
 
-class HypernetKernel(Basis):
+class HypernetKernel(SnapshotBasis):
     """Psi_j(x) = k(phi_j(anchor_j), phi_j(x)), the encoder phi_j generated for function j; anchors may repeat.
 
     `kernel=None` takes a Gaussian whose bandwidth is the typical distance between encoded anchors.
@@ -163,10 +155,6 @@ class HypernetKernel(Basis):
         # At the median itself systems with several conditions per anchor start with condition numbers up to 1e9.
         return 0.7 * float(positive.median()) if positive.numel() else 1.0
 
-    @property
-    def shared(self) -> bool:
-        return True
-
     def snapshot(self) -> Evaluator:
         parameters = self.hypernetwork()
         centres = self.kernel.scaled(encode_own(self.encoder, parameters, self.anchors))  # (N, F)
@@ -174,12 +162,6 @@ class HypernetKernel(Basis):
 
     def known_detail(self) -> Detail:
         return network_detail(self.encoder, self.dimension, kernel_of_network(self.kernel), self.hypernetwork())
-
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
 
     def config(self) -> dict:
         names = {"space": self.space, "anchors": self.anchors, "encoder": self.encoder, "kernel": self.kernel}

@@ -6,11 +6,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
-from cnf.bases.anchors import anchor_points, coincident
+from cnf.bases.anchors import anchor_points, coincident, measure_spacing
 from cnf.bases.basis import Basis
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
@@ -92,7 +90,7 @@ def _built(
     count: int,
     reach: float,
 ) -> Recommendation:
-    step = reach * spacing(anchors)
+    step = reach * (measure_spacing(anchors) or 1.0)
     if kind is RandomFourier:
         basis: Basis = RandomFourier(space, WIDE * count, bandwidth=REACH * step)
         reason = (
@@ -121,12 +119,3 @@ def _built(
         f"functions with support {SUPPORT * step:.2g} are sparse and distinct for every condition"
     )
     return Recommendation(Hermite(space, constraints, kernel), reason)
-
-
-def spacing(points: Tensor) -> float:
-    """Median distance between neighbouring distinct points; 1 if there is only one."""
-    distinct = torch.unique(points, dim=0).cpu().numpy()
-    if len(distinct) < 2:
-        return 1.0
-    distances, _ = cKDTree(distinct).query(distinct, k=2)
-    return float(sorted(distances[:, 1])[len(distinct) // 2])

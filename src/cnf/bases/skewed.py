@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from cnf.bases.anchors import Anchors, anchor_points
-from cnf.bases.basis import Basis, Evaluator, values_request
+from cnf.bases.basis import Evaluator, SnapshotBasis
 from cnf.bases.chain import chained_gaussian, quadratic_argument
 from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.bases.local import Centres, at_pairs, flat_pairs
@@ -21,7 +21,7 @@ from cnf.operators.detail import Peaks
 from cnf.operators.expansion import Request, wanted
 
 
-class SkewedRBF(Basis):
+class SkewedRBF(SnapshotBasis):
     """Psi_j(x) = exp(-(x - c_j)^T S_j^{-1} (x - c_j) / 2), S_j learnable: diagonal, or full with `full=True`.
 
     All functions start with S_j = diag(bandwidth^2), `bandwidth` one number or one per coordinate.
@@ -46,10 +46,6 @@ class SkewedRBF(Basis):
         corner = points.new_zeros(points.shape[0], self.dimension * (self.dimension - 1) // 2)
         self.skew = nn.Parameter(corner) if self.full and corner.shape[1] else None
 
-    @property
-    def shared(self) -> bool:
-        return True
-
     def snapshot(self) -> Evaluator:
         precision = torch.diag_embed((-self.log_bandwidth).exp())  # (N, D, D), lower triangular square root of S^-1
         if self.skew is not None:
@@ -67,12 +63,6 @@ class SkewedRBF(Basis):
         reach = 9.0 * self.dimension**0.5 if self.full else 9.0  # the box around a skewed function is larger than it
         at = self.anchors.to(torch.float64).cpu().numpy()
         return Peaks(at, lengths, 2.0, reach, paces=root.square().sum(dim=2).sqrt().numpy())
-
-    def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
-        return self.snapshot().rows(x, requests)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.rows(x, [values_request(self.dimension, x)])[:, 0]
 
     def config(self) -> dict:
         bandwidth = self.log_bandwidth.detach().exp()
@@ -122,9 +112,6 @@ class SkewedEvaluator:
         return chained_gaussian(requests, torch.exp(-0.5 * s), quadratic_argument(slopes, curvature, indices))
 
 
-def _sum(parts) -> Tensor:
-    found = list(parts)
-    total = found[0]
-    for part in found[1:]:
-        total = total + part
-    return total
+def _sum(parts: Iterable[Tensor]) -> Tensor:
+    first, *rest = parts
+    return sum(rest, first)

@@ -45,7 +45,7 @@ def show_equations(results: Results, seed: int) -> list[str]:
     from cnf.demo.advection import METHODS
     from cnf.demo.light_path import solve_light_path
     from cnf.demo.running import check_finished, describe_ends, run_advection
-    from cnf.reports.tables import write_text
+    from cnf.files import write_text
 
     folder = results.folder
     say("1. Advection on scattered points: u_t + 0.1 u_x = 0, u(x, 0) = sin(2 pi x)")
@@ -76,8 +76,8 @@ def show_equations(results: Results, seed: int) -> list[str]:
 
 def show_problem(results: Results, seed: int) -> None:
     """A problem file, as anyone would begin with."""
+    from cnf.files import write_text
     from cnf.pde.problems.templates import read_template
-    from cnf.reports.tables import write_text
 
     say("\n3. A problem file: the Poisson equation on a square with a hole, as written by cnf new poisson\n")
     example = results.folder / "poisson.toml"
@@ -108,15 +108,15 @@ def show_surface(results: Results, seed: int) -> list[str]:
 def show_material(results: Results, seed: int) -> list[str]:
     """A fitted material; names of the pictures."""
     from cnf.materials.commands import options
-    from cnf.materials.comparison.stage import Light, Stage
     from cnf.materials.fitting.folders import Source
+    from cnf.materials.rendering.stage import Stage
 
     words = "ggx:gold:0.15"
     budget = {"samples": 60_000, "epochs": 4, "batch": 1000, "parameters": 50_000}
     say("\n5. A material, 100 of its values exact, with a small budget:")
     say(f"   cnf material fit {words} {' '.join(f'--{name} {n}' for name, n in budget.items())} --size 192\n")
     settings = options.choose_settings(False, **budget, seed=seed)
-    stage = Stage.of(options.open_material(words), Light().environment(), 192)
+    stage = Stage.of(options.open_material(words), options.open_light(), 192)
     fit_and_write(stage, "kernel-siren", settings, results.within("gold"), Source(words))
     return ["gold/render.png"]
 

@@ -166,11 +166,8 @@ def vector(frame: Frame, channels: Sequence[str] | None = None) -> tuple[str, ..
 
 
 def _sum(operators: Iterable[Operator]) -> Operator:
-    parts = list(operators)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    first, *rest = operators
+    return sum(rest, first)
 
 
 def _recipe(text: str, frame: Frame | None, build: Callable[[Frame], Operator]) -> Buildable:

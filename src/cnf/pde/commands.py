@@ -119,7 +119,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Write a commented example of a problem file, to begin with."""
-    from cnf.files import write_atomically
+    from cnf.files import write_text
     from cnf.pde.problems.templates import DATA, TEMPLATES, read_file, read_template
 
     if name is None:
@@ -131,10 +131,10 @@ def new(
     target = file if file is not None else Path(f"{name}.toml")
     if target.exists() and not force:
         raise FileError(f"{target} exists already; choose another name, or --force to overwrite it")
-    write_atomically(target, lambda path: path.write_text(read_template(name), encoding="utf-8"))
+    write_text(target, read_template(name))
     data = target.parent / DATA[name] if name in DATA else None
     if data is not None and not data.exists():
-        write_atomically(data, lambda path: path.write_text(read_file(data.name), encoding="utf-8"))
+        write_text(data, read_file(data.name))
         say(f"{data} written, the measurements it reads")
     say(f"{target} written; cnf check {target} shows how it is read, cnf solve {target} solves it")
 

@@ -1,1 +1,1 @@
-"""Reading files from strangers: what shapes and materials share."""
+"""Reading files from strangers: what the slices share."""

@@ -16,7 +16,7 @@ from cnf.errors import FileError
 from cnf.files import LARGEST, as_path
 
 
-def check_source(path: object) -> Path:
+def check_source(path: object, largest: int = LARGEST) -> Path:
     """The path, if a file is there that has something in it and is not too large."""
     source = as_path(path)
     try:
@@ -31,8 +31,8 @@ def check_source(path: object) -> Path:
         raise FileError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if size == 0:
         raise FileError(f"{source} is empty")
-    if size > LARGEST:
-        raise FileError(f"{source} has {size} bytes; at most {LARGEST} are read, thin it first")
+    if size > largest:
+        raise FileError(f"{source} has {size} bytes; at most {largest} are read, thin it first")
     return source
 
 

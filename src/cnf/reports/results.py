@@ -12,7 +12,6 @@ everything is there. Until then, and after any failure, interrupt or kill, what 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import secrets
@@ -25,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cnf.errors import FileError
-from cnf.files import as_path
+from cnf.files import as_path, hash_file
 from cnf.reports.staging import RECORD, UNFINISHED, Stage, read_records, sweep, undisturbed
 
 LEAST_SPACE = 2**20  # bytes that must be free before the work starts
@@ -73,7 +72,7 @@ class Results:
             "time": self.run.time,
             "command": self.run.command,
             "cnf": __version__,
-            "files": {name: _digest(self.folder / name) for name in _list_files(self.folder)},
+            "files": {name: hash_file(self.folder / name) for name in _list_files(self.folder)},
         }
 
 
@@ -109,7 +108,7 @@ def publish(folder: object, kind: str, replaces: Collection[str] = ()) -> Iterat
 
 
 @contextmanager
-def publish_files(files: Sequence[Path]) -> Iterator[Results]:
+def publish_files(files: Sequence[Path], drops: Sequence[Path] = ()) -> Iterator[Results]:
     """The same for a few files that go into one folder beside whatever is there; each is replaced in one step.
 
     All are complete before the first is replaced. Only a kill between these steps can leave files of two runs: put
@@ -123,6 +122,8 @@ def publish_files(files: Sequence[Path]) -> Iterator[Results]:
         with undisturbed():
             for file in files:
                 os.replace(results.folder / file.name, file)
+            for file in drops:  # of an earlier run, and not of this one
+                file.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -184,11 +185,6 @@ def _refusal(target: Path, error: Exception) -> FileError:
 def _list_files(folder: Path) -> list[str]:
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [p.relative_to(folder).as_posix() for p in found if p.name not in (RECORD, UNFINISHED)]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(folder: Path) -> None:

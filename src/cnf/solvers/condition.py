@@ -133,19 +133,3 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):
         raise CnfError("the condition number can be differentiated only once; use it without create_graph")
-
-
-def condition_number(matrix: Tensor, factor=None) -> Tensor:
-    """sigma_max / sigma_min of a square matrix (n, n), differentiable; `factor` is (LU, pivots) if known already."""
-    with torch.no_grad():
-        lu, pivots = torch.linalg.lu_factor(matrix) if factor is None else factor
-        detached = matrix.detach()
-        start = starting_vector(matrix.shape[0], detached)
-        top = largest_triplet(lambda v: detached @ v, lambda u: detached.T @ u, start)
-        bottom = smallest_triplet(
-            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None])[:, 0],
-            lambda b: torch.linalg.lu_solve(lu, pivots, b[:, None], adjoint=True)[:, 0],
-            start,
-        )
-    ones = detached.new_ones(matrix.shape[0])
-    return differentiable_ratio(matrix, top, bottom, ones, ones)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,10 +18,9 @@ from scipy.linalg import solve_triangular
 from torch import Tensor
 
 from cnf.errors import CnfError, NumericalWarning, SingularSystemError
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
 from cnf.solvers.schwarz import Schwarz, cut_up
-from cnf.solvers.solver import Factor, Solver
-from cnf.solvers.sparse_direct import equilibrate
+from cnf.solvers.solver import Factor, Solver, SquareFactor
+from cnf.solvers.sparse_direct import scale_square
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)
@@ -30,7 +28,7 @@ RESTART = 100  # vectors GMRES keeps
 ROUNDS = 5  # the answer and its refinements: the residual is solved for in turn while that makes it smaller
 ROUNDING = 4 * EPS  # of |A| |x| + |b|: a residual below cannot be told from zero
 USABLE = 1e-10  # a residual that misses its tolerance, but not this, is warned of; a larger one is an error
-LOOSE, STEPS = 1e-7, 8  # solves, and their number, for the extreme singular values
+LOOSE = 1e-7  # of solves for the extreme singular values
 
 Apply = Callable[[np.ndarray], np.ndarray]  # (n, k) -> (n, k)
 
@@ -59,39 +57,28 @@ class Krylov(Solver):
             raise CnfError("Krylov needs patches and iterations: size and most are positive whole numbers")
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        if not isinstance(matrix, SparseMatrix):
-            raise CnfError(
-                "Krylov needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; "
-                "use Auto() for this one"
-            )
-        m, n = matrix.shape
-        if m != n:
-            raise SingularSystemError(
-                f"Krylov needs as many basis functions as conditions, but there are {n} and {m}; put one anchor on "
-                "every point with one condition, or use Hermite"
-            )
-        rows, columns = equilibrate(matrix.plain, symmetric)
-        scaled = (matrix.plain.data * rows[matrix.pattern.row_of.numpy()]) * columns[matrix.pattern.columns]
+        pattern, scaled, rows, columns = scale_square(matrix, "Krylov", symmetric)
         return KrylovFactor(
-            shape=(m, n),
-            scale_rows=torch.from_numpy(rows),
-            scale_columns=torch.from_numpy(columns),
-            matrix=matrix.pattern.filled(scaled),
-            precondition=Schwarz(cut_up(matrix.pattern, self.size, self.overlap), scaled, symmetric),
+            shape=pattern.shape,
+            scale_rows=rows,
+            scale_columns=columns,
+            matrix=pattern.filled(scaled),
+            precondition=Schwarz(cut_up(pattern, self.size, self.overlap), scaled, symmetric),
             definite=symmetric,
             settings=self,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class KrylovFactor(Factor):
+class KrylovFactor(SquareFactor):
     """The scaled matrix and its preconditioner; `spent` are the iterations of every solve so far."""
 
     matrix: sparse.csr_matrix
     precondition: Schwarz
-    definite: bool
     settings: Krylov
     spent: list[int] = field(default_factory=list)
+
+    steps = 8
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -99,17 +86,15 @@ class KrylovFactor(Factor):
         most = f", {max(self.spent)} iterations" if self.spent else ""
         return f"Krylov ({method}, {self.precondition.count} patches{most})"
 
-    def solve(self, b: Tensor) -> Tensor:
-        return self._solved(b, self.scale_rows, self.scale_columns, False)
-
-    def solve_transposed(self, b: Tensor) -> Tensor:
-        return self._solved(b, self.scale_columns, self.scale_rows, not self.definite)
-
-    def _solved(self, b: Tensor, before: Tensor, after: Tensor, transposed: bool) -> Tensor:
-        right = (b.cpu() * before[:, None]).numpy()
-        x, spent = self._refined(right, transposed)
+    def _solved(self, b: Tensor, transposed: bool) -> Tensor:
+        x, spent = self._refined(b.numpy(), transposed)
         self.spent.append(spent)
-        return (torch.from_numpy(x) * after[:, None]).to(b.device)
+        return torch.from_numpy(x)
+
+    def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
+        """Loosely: it serves the extreme singular values."""
+        loose = np.full(b.shape[1], LOOSE)
+        return torch.from_numpy(self._iterated(b.numpy(), loose, transposed, self.settings.most)[0])
 
     def _refined(self, b: np.ndarray, transposed: bool) -> tuple[np.ndarray, int]:
         """x (n, k) and the iterations taken; solves for the residual again where it is not small enough yet."""
@@ -172,28 +157,6 @@ class KrylovFactor(Factor):
             f"{said}: the system is singular or nearly so (duplicate points?), or the patches are too small for it. "
             "Remove duplicates, take larger patches (size=, overlap=) or more iterations (most=), or use Auto"
         )
-
-    @cached_property
-    def _extremes(self) -> tuple[Triplet, Triplet]:
-        start = starting_vector(self.shape[0], self.scale_rows)
-        loose = np.array([LOOSE])
-
-        def solved(b: np.ndarray, transposed: bool = False) -> np.ndarray:
-            return self._iterated(b, loose, transposed and not self.definite, self.settings.most)[0]
-
-        def wrapped(function: Apply) -> Callable[[Tensor], Tensor]:
-            return lambda v: torch.from_numpy(function(v.numpy()[:, None])[:, 0])
-
-        top = largest_triplet(wrapped(lambda v: self.matrix @ v), wrapped(lambda u: self.matrix.T @ u), start, STEPS)
-        bottom = smallest_triplet(wrapped(solved), wrapped(lambda b: solved(b, True)), start, STEPS)
-        return top, bottom
-
-    def extremes(self) -> tuple[Triplet, Triplet]:
-        return self._extremes
-
-    @property
-    def rank(self) -> int:
-        return self.shape[0]  # a singular matrix is refused by the first solve
 
 
 def conjugate_gradients(

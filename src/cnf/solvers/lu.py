@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 
@@ -60,49 +58,22 @@ def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LUFactor(Factor):
+class LUFactor(SquareFactor):
     """The equilibrated matrix and its factors, packed as LAPACK does."""
 
-    matrix: Tensor
     lu: Tensor
     pivots: Tensor
-    refine: bool = True
 
     name = "LU"
 
-    def solve(self, b: Tensor) -> Tensor:
-        right = b * self.scale_rows[:, None]
-        x = torch.linalg.lu_solve(self.lu, self.pivots, right)
-        if self.refine:
-            x = x + torch.linalg.lu_solve(self.lu, self.pivots, right - self.matrix @ x)
-        return x * self.scale_columns[:, None]
-
-    def solve_transposed(self, b: Tensor) -> Tensor:
-        right = b * self.scale_columns[:, None]
-        x = torch.linalg.lu_solve(self.lu, self.pivots, right, adjoint=True)
-        if self.refine:
-            x = x + torch.linalg.lu_solve(self.lu, self.pivots, right - self.matrix.T @ x, adjoint=True)
-        return x * self.scale_rows[:, None]
+    def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
+        return torch.linalg.lu_solve(self.lu, self.pivots, b, adjoint=transposed)
 
     @property
     def pivot_ratio(self) -> float:
         """Smallest over largest pivot: a cheap hint at the conditioning."""
         diagonal = self.lu.diagonal().abs()
         return float(diagonal.min() / diagonal.max())
-
-    @cached_property
-    def _extremes(self) -> tuple[Triplet, Triplet]:
-        start = starting_vector(self.shape[0], self.matrix)
-        top = largest_triplet(lambda v: self.matrix @ v, lambda u: self.matrix.T @ u, start)
-        bottom = smallest_triplet(
-            lambda b: torch.linalg.lu_solve(self.lu, self.pivots, b[:, None])[:, 0],
-            lambda b: torch.linalg.lu_solve(self.lu, self.pivots, b[:, None], adjoint=True)[:, 0],
-            start,
-        )
-        return top, bottom
-
-    def extremes(self) -> tuple[Triplet, Triplet]:
-        return self._extremes
 
     @property
     def rank(self) -> int:

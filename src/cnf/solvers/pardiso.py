@@ -19,7 +19,7 @@ from cnf.errors import MissingExtraError, SingularSystemError
 from cnf.solvers.sparse_matrix import Pattern
 
 DEFINITE, GENERAL = 2, 11  # matrix types: real symmetric positive definite, real unsymmetric
-ANALYSE_AND_FACTOR, FACTOR, SOLVE, RELEASE = 12, 22, 33, -1
+ANALYSE_AND_FACTOR, SOLVE, RELEASE = 12, 33, -1
 
 
 @cache

@@ -1,20 +1,30 @@
 """Solver and Factor: the contract between a matrix and its weights.
 
-A solver factors a matrix once; the factor then solves with the matrix and with its transpose as often as
-needed: for the
-weights, for the gradient (adjoint), for new right-hand sides, for the condition number. Factors work in float64 and on
-an equilibrated matrix, and always speak in terms of the original one.
+A solver factors a matrix once; the factor then solves with the matrix and with its transpose as often as needed: for
+the weights, for the gradient (adjoint), for new right-hand sides, for the condition number. Factors work in float64 and
+on an equilibrated matrix, and always speak in terms of the original one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from cnf.solvers.condition import Triplet, differentiable_ratio, sparse_ratio
+from cnf.solvers.condition import (
+    STEPS,
+    Triplet,
+    differentiable_ratio,
+    largest_triplet,
+    smallest_triplet,
+    sparse_ratio,
+    starting_vector,
+)
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 
@@ -66,6 +76,59 @@ class Factor(ABC):
         if isinstance(matrix, SparseMatrix):
             return sparse_ratio(matrix, top, bottom, self.scale_rows, self.scale_columns)
         return differentiable_ratio(matrix, top, bottom, self.scale_rows.to(matrix), self.scale_columns.to(matrix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquareFactor(Factor):
+    """A square matrix of full rank, equilibrated; `_inverse` solves with it, and `refine` once more for the residual.
+
+    What is `definite` is its own transpose.
+    """
+
+    matrix: Tensor | sparse.csr_matrix
+    refine: bool = True
+    definite: bool = False
+
+    steps = STEPS  # of the iteration for extreme singular values: each takes two solves
+
+    @abstractmethod
+    def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
+        """(n, k) -> (n, k) for the equilibrated matrix."""
+
+    def solve(self, b: Tensor) -> Tensor:
+        return self._scaled(b, self.scale_rows, self.scale_columns, False)
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self._scaled(b, self.scale_columns, self.scale_rows, not self.definite)
+
+    def _scaled(self, b: Tensor, before: Tensor, after: Tensor, transposed: bool) -> Tensor:
+        found = self._solved(b.to(before.device) * before[:, None], transposed)
+        return (found * after[:, None]).to(b.device)
+
+    def _solved(self, b: Tensor, transposed: bool) -> Tensor:
+        x = self._inverse(b, transposed)
+        return x + self._inverse(b - self._product(x, transposed), transposed) if self.refine else x
+
+    def _product(self, x: Tensor, transposed: bool) -> Tensor:
+        matrix = self.matrix.T if transposed else self.matrix
+        return matrix @ x if isinstance(matrix, Tensor) else torch.from_numpy(matrix @ x.numpy())
+
+    @cached_property
+    def _extremes(self) -> tuple[Triplet, Triplet]:
+        start, other = starting_vector(self.shape[0], self.scale_rows), not self.definite
+
+        def single(function: Callable[[Tensor, bool], Tensor], transposed: bool) -> Callable[[Tensor], Tensor]:
+            return lambda v: function(v[:, None], transposed)[:, 0]
+
+        top = largest_triplet(single(self._product, False), single(self._product, other), start, self.steps)
+        return top, smallest_triplet(single(self._inverse, False), single(self._inverse, other), start, self.steps)
+
+    def extremes(self) -> tuple[Triplet, Triplet]:
+        return self._extremes
+
+    @property
+    def rank(self) -> int:
+        return self.shape[0]  # what is singular is refused
 
 
 class Method:

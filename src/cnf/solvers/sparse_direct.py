@@ -8,7 +8,6 @@ PARDISO is used instead when its runtime is installed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -19,15 +18,14 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers import pardiso
-from cnf.solvers.condition import Triplet, largest_triplet, smallest_triplet, starting_vector
+from cnf.solvers.condition import starting_vector
 from cnf.solvers.multifrontal import Multifrontal
-from cnf.solvers.solver import Factor, Solver, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, SquareFactor, power_of_two_scales
 from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
 BACKWARD = 1e-8  # error relative to |A| |x| + |b| from which on a factorisation is given up
 SINGULAR = 1e15  # growth of a random right-hand side that only a numerically singular matrix gives
-STEPS = 8  # of the iteration for extreme singular values: each takes two solves
 BACKENDS = ("auto", "multifrontal", "superlu", "pardiso")
 
 
@@ -79,35 +77,41 @@ class SparseCholesky(SparseDirect):
 
 def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definite: bool) -> SparseFactor:
     name = "SparseCholesky" if definite else "SparseLU"
-    if not isinstance(matrix, SparseMatrix):
-        raise CnfError(
-            f"{name} needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; use "
-            "Auto() for this one"
-        )
-    m, n = matrix.shape
-    if m != n:
-        raise SingularSystemError(
-            f"{name} needs as many basis functions as conditions, but there are {n} and {m}; put one anchor on every "
-            "point with one condition, or use Hermite"
-        )
-    plain = matrix.plain
-    pattern = matrix.pattern
-    rows, columns = equilibrate(plain, definite)
-    scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
-    solver = _backend(backend, pattern, scaled, definite)
+    pattern, scaled, rows, columns = scale_square(matrix, name, definite)
     factor = SparseFactor(
-        shape=(m, n),
-        scale_rows=torch.from_numpy(rows),
-        scale_columns=torch.from_numpy(columns),
+        shape=pattern.shape,
+        scale_rows=rows,
+        scale_columns=columns,
         matrix=pattern.filled(scaled),
         pattern=pattern,
-        backend=solver,
+        backend=_backend(backend, pattern, scaled, definite),
         refine=refine,
         definite=definite,
         label=name,
     )
     _check(factor)
     return factor
+
+
+def scale_square(
+    matrix: Tensor | SparseMatrix, solver: str, definite: bool
+) -> tuple[Pattern, np.ndarray, Tensor, Tensor]:
+    """Pattern, scaled values (nnz,) and scales of rows and columns (n,) each; refused unless sparse and square."""
+    if not isinstance(matrix, SparseMatrix):
+        raise CnfError(
+            f"{solver} needs a basis with compact support: Kernel or Hermite with cnf.kernels.Wendland, or Hybrid; use "
+            "Auto() for this one"
+        )
+    m, n = matrix.shape
+    if m != n:
+        raise SingularSystemError(
+            f"{solver} needs as many basis functions as conditions, but there are {n} and {m}; put one anchor on every "
+            "point with one condition, or use Hermite"
+        )
+    plain, pattern = matrix.plain, matrix.pattern
+    rows, columns = equilibrate(plain, definite)
+    scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
+    return pattern, scaled, torch.from_numpy(rows), torch.from_numpy(columns)
 
 
 def equilibrate(plain: sparse.csr_matrix, definite: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -186,50 +190,18 @@ def _check(factor: SparseFactor) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseFactor(Factor):
+class SparseFactor(SquareFactor):
     """The scaled matrix and its factored permutation."""
 
-    matrix: sparse.csr_matrix
     pattern: Pattern
     backend: Backend
-    refine: bool = True
-    definite: bool = False
     label: str = "SparseLU"
+
+    steps = 8
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"{self.label} ({self.backend.name}, {self.pattern.order.method})"
 
-    def solve(self, b: Tensor) -> Tensor:
-        return self._solved(b, self.scale_rows, self.scale_columns, False)
-
-    def solve_transposed(self, b: Tensor) -> Tensor:
-        return self._solved(b, self.scale_columns, self.scale_rows, not self.definite)
-
-    def _solved(self, b: Tensor, before: Tensor, after: Tensor, transposed: bool) -> Tensor:
-        right = (b.cpu() * before[:, None]).numpy()
-        x = self.backend.solve(right, transposed)
-        if self.refine:
-            matrix = self.matrix.T if transposed else self.matrix
-            x = x + self.backend.solve(right - matrix @ x, transposed)
-        return (torch.from_numpy(x) * after[:, None]).to(b.device)
-
-    @cached_property
-    def _extremes(self) -> tuple[Triplet, Triplet]:
-        start = starting_vector(self.shape[0], self.scale_rows)
-
-        def wrapped(function):
-            return lambda v: torch.from_numpy(function(v.numpy()[:, None])[:, 0])
-
-        top = largest_triplet(wrapped(lambda v: self.matrix @ v), wrapped(lambda u: self.matrix.T @ u), start, STEPS)
-        bottom = smallest_triplet(
-            wrapped(self.backend.solve), wrapped(lambda b: self.backend.solve(b, not self.definite)), start, STEPS
-        )
-        return top, bottom
-
-    def extremes(self) -> tuple[Triplet, Triplet]:
-        return self._extremes
-
-    @property
-    def rank(self) -> int:
-        return self.shape[0]  # a singular matrix was refused
+    def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
+        return torch.from_numpy(self.backend.solve(b.numpy(), transposed))

@@ -6,7 +6,7 @@ the matrix is large, pieces are recomputed in the backward pass instead of keepi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +25,7 @@ NODES = 2**16  # points at which a network is evaluated at once
 KEEP = 2**23  # entries of a constraint's rows above which pieces are recomputed rather than kept for backward
 
 FieldFunction = Callable[[Tensor], Tensor]
+Piece = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), requests -> (P, ...)
 
 
 @dataclass(frozen=True)
@@ -131,34 +132,39 @@ def derived(function: FieldFunction, points: Tensor, indices: Sequence[MultiInde
     return derivatives(function, points, indices) if own is None else own(points, indices)
 
 
-def _rows_in_pieces(function: FieldFunction, probe: Probe) -> Tensor:
-    """(PQ, K); the nodes of integrals are many, and a network keeps much for each."""
+def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, ...] | torch.Size) -> Tensor:
+    """An operator applied to any function of points (P, D) -> (P, C), by forward mode: (P, R)."""
 
     def piece(points: Tensor, requests: Sequence[Request]) -> Tensor:
         found = derived(function, points, wanted(requests))
         return combine({a: v[:, None, :] for a, v in found.items()}, requests)[:, :, 0]
 
+    # The nodes of integrals are many, and a network keeps much for each.
+    parts = ((probe, sum_in_pieces(piece, probe, NODES, NODES)) for probe in probes)
+    return add_rows(parts, shape, probes[0].points)
+
+
+def sum_in_pieces(piece: Piece, probe: Probe, step: int, keep: int) -> Tensor:
+    """`piece` (P', ...) of stretches of `step` points, summed over the nodes: (P, ...).
+
+    With gradients, what more than `keep` points leave behind is worked out again in the backward pass.
+    """
     count = probe.points.shape[0]
-    if count <= NODES:
-        return piece(probe.points, probe.requests)
+    again = torch.is_grad_enabled() and count > keep
     parts = []
-    for start in range(0, count, NODES):
-        rows = slice(start, start + NODES)
+    for start in range(0, max(1, count), step):
+        rows = slice(start, start + step)
         given = (probe.points[rows], [r.at(rows) for r in probe.requests])
-        again = torch.is_grad_enabled()
         parts.append(checkpoint(piece, *given, use_reentrant=False) if again else piece(*given))
-    return torch.cat(parts)
+    found = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 
 
-def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, ...] | torch.Size) -> Tensor:
-    """An operator applied to any function of points (P, D) -> (P, C), by forward mode: (P, R)."""
-    total: dict[int, Tensor] = {}
-    like = probes[0].points
-    for probe in probes:
-        rows = _rows_in_pieces(function, probe)  # (PQ, K)
-        if probe.nodes > 1:
-            rows = rows.reshape(-1, probe.nodes, rows.shape[1]).sum(dim=1)
+def add_rows(parts: Iterable[tuple[Probe, Tensor]], shape: tuple[int, ...] | torch.Size, like: Tensor) -> Tensor:
+    """What was found of every probe, (P, K), added up by the rows of the operator: (P, R) = `shape`."""
+    found: dict[int, Tensor] = {}
+    for probe, columns in parts:
         for k, r in enumerate(probe.rows):
-            total[r] = total[r] + rows[:, k] if r in total else rows[:, k]
+            found[r] = found[r] + columns[:, k] if r in found else columns[:, k]
     zero = like.new_zeros(shape[0])
-    return torch.stack([total.get(r, zero) for r in range(shape[1])], dim=1)
+    return torch.stack([found.get(r, zero) for r in range(shape[1])], dim=1)

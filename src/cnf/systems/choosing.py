@@ -8,11 +8,11 @@ from cnf.bases.basis import Basis
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.solvers import Auto, Patches, Solver
-from cnf.systems.dense import Dense, refuse_overdetermined
+from cnf.systems.dense import refuse_overdetermined
 from cnf.systems.formulation import Formulation
 from cnf.systems.layout import lay_out
 from cnf.systems.patched import Patched
-from cnf.systems.sparse import Sparse
+from cnf.systems.sparse import Matrices
 
 
 def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -> Formulation:
@@ -22,6 +22,4 @@ def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -
         raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(method).__name__}")
     layout = lay_out(basis, constraints)
     refuse_overdetermined(method, basis, constraints, layout)
-    if isinstance(method, Patches):
-        return Patched(layout, method)
-    return Dense(layout, method) if method.sparse is False else Sparse(layout, method)
+    return Patched(layout, method) if isinstance(method, Patches) else Matrices(layout, method)

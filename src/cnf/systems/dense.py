@@ -1,4 +1,4 @@
-"""Dense: one matrix per block of the layout, every condition against every function."""
+"""Matrices factored and solved: one per block of the layout, written out or compressed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,10 @@ from cnf.errors import BasisError, OverdeterminedError
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor, Method, Solver
 from cnf.solvers.sparse_matrix import SparseMatrix
-from cnf.systems.assembly import Block, assemble_matrices, joint_columns
+from cnf.systems.assembly import Block, joint_columns
 from cnf.systems.expansions import BasisExpansion, FactorAccount, expand_over
-from cnf.systems.formulation import Expansion, Formulation, KnownAccount, Plan, stack_targets, state_entry
+from cnf.systems.formulation import Formulation, KnownAccount, Plan, stack_targets, state_entry
 from cnf.systems.layout import BlockLayout
-
-
-@dataclass(frozen=True)
-class Dense(Formulation):
-    """The matrices written out."""
-
-    solver: Solver
-
-    def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> Plan:
-        evaluator = basis.snapshot()
-        matrices = assemble_matrices(evaluator, basis, constraints, self.layout)
-        return factor_matrices(self, self.solver, basis, constraints, evaluator, matrices)
-
-    def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
-        return restore_weights(basis, state)
 
 
 @dataclass(frozen=True, eq=False)

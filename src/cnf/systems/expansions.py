@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
 from cnf.solvers.solver import Factor
-from cnf.systems.assembly import Block
+from cnf.systems.assembly import Block, Piece, add_rows, sum_in_pieces
 from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import sum_over_neighbours
 
@@ -109,21 +108,18 @@ class GlobalExpansion(BasisExpansion):
         return matrix @ (self.weights if self.weights.dim() == 2 else self.weights[:, None])
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
-        count, rows = shape
-        found: dict[int, Tensor] = {}
-        for probe in probes:
-            parts = sum_in_pieces(self._summed, probe, self.size)  # (P, K)
-            for k, r in enumerate(probe.rows):
-                found[r] = found[r] + parts[:, k] if r in found else parts[:, k]
-        zero = self.weights.new_zeros(count)
-        return torch.stack([found.get(r, zero) for r in range(rows)], dim=1)
+        return add_rows(((probe, self._in_pieces(self._summed, probe)) for probe in probes), shape, self.weights)
 
     def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
         both = self.weights.new_zeros(2, *shape, dtype=torch.float64)
         for probe in probes:
-            parts = sum_in_pieces(self._summed_and_rounded, probe, self.size)  # (P, 2, K)
+            parts = self._in_pieces(self._summed_and_rounded, probe)  # (P, 2, K)
             both = both.index_add(2, torch.tensor(probe.rows, device=both.device), parts.transpose(0, 1))
         return both[0], torch.finfo(self.weights.dtype).eps * both[1].sqrt()
+
+    def _in_pieces(self, piece: Piece, probe: Probe) -> Tensor:
+        entries = len(probe.requests) * max(self.size, 1)
+        return sum_in_pieces(piece, probe, max(1, ROWS // entries), KEEP // entries)
 
     def _summed(self, points: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K)."""
@@ -160,28 +156,9 @@ def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
 class LocalExpansion(BasisExpansion):
     """Most functions vanish at any one point, so it pays to look for those that do not."""
 
-    def values(self, points: Tensor) -> Tensor:
-        channels = range(self.channels)
-        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
-        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
-
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         assert isinstance(self.evaluator, LocalEvaluator)
         return sum_over_neighbours(self.evaluator, self.weights, probes, shape)
-
-
-def sum_in_pieces(piece: Callable[[Tensor, Sequence[Request]], Tensor], probe: Probe, size: int) -> Tensor:
-    """`piece` (P', ...) of stretches of the points, summed over the nodes: (P, ...); intermediates of bounded size."""
-    entries = len(probe.requests) * max(size, 1)
-    step, count = max(1, ROWS // entries), probe.points.shape[0]
-    again = torch.is_grad_enabled() and count * entries > KEEP  # recomputed in the backward pass, not kept
-    parts = []
-    for start in range(0, count, step):
-        rows = slice(start, start + step)
-        given = (probe.points[rows], [r.at(rows) for r in probe.requests])
-        parts.append(checkpoint(piece, *given, use_reentrant=False) if again else piece(*given))
-    found = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 
 
 def expand_over(basis: Basis, evaluator: Evaluator, weights: Tensor, account: Account, **kept: Any) -> BasisExpansion:

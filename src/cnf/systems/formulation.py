@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis
+from cnf.bases.basis import Basis, values_request
 from cnf.constraints import Constraint
 from cnf.errors import CnfError, ConstraintError
 from cnf.operators.expansion import Probe
@@ -57,10 +57,13 @@ class Expansion(ABC):
     blocks: tuple[Block, ...] = ()
     factors: tuple[Factor, ...] = ()
     weights: Tensor
+    channels: int
 
-    @abstractmethod
     def values(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
+        channels = range(self.channels)
+        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
+        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
 
     @abstractmethod
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:

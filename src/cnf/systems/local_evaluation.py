@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -31,26 +32,28 @@ def sum_over_neighbours(
     assert support is not None
     scale = support.detach().to(torch.float64).cpu().numpy()
     trees = [cKDTree(_scaled(g.points, scale)) for g in evaluator.centres]
-    total = weights.new_zeros(shape)
+    way = _of_sources if isinstance(evaluator, SourceEvaluator) else _of_functions
+
+    def look(probe: Probe) -> Tensor:
+        return total([way(evaluator, weights, probe, g, tree, scale) for g, tree in enumerate(trees)])  # type: ignore[arg-type]
+
+    return sum_probes(look, probes, weights.new_zeros(shape))
+
+
+def sum_probes(look: Callable[[Probe], Tensor], probes: Sequence[Probe], found: Tensor) -> Tensor:
+    """What `look` finds at the points of every probe, (P * nodes, K), summed over nodes and added to `found` (P, R).
+
+    Points that are not finite are looked at as zero, for a search for neighbours cannot bear them, and give NaN.
+    """
     for probe in probes:
-        sound = torch.isfinite(probe.points.detach()).all(dim=1)
-        probe = finite_only(probe, sound)
-        way = _of_sources if isinstance(evaluator, SourceEvaluator) else _of_functions
-        parts = [way(evaluator, weights, probe, g, tree, scale) for g, tree in enumerate(trees)]  # type: ignore[arg-type]
-        found = sum(parts[1:], parts[0])
-        found = torch.where(sound[:, None], found, torch.nan)  # as a dense evaluation has it
+        sound = torch.isfinite(probe.points.detach()).all(dim=1)[:, None]
+        if not bool(sound.all()):
+            probe = replace(probe, points=torch.where(sound, probe.points, torch.zeros_like(probe.points)))
+        part = torch.where(sound, look(probe), torch.nan)  # as a dense evaluation has it
         if probe.nodes > 1:
-            found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
-        total = total.index_add(1, torch.tensor(probe.rows, device=total.device), found)
-    return total
-
-
-def finite_only(probe: Probe, sound: Tensor) -> Probe:
-    """The probe with points that are not finite put to zero: a search for neighbours cannot bear them."""
-    if bool(sound.all()):
-        return probe
-    points = torch.where(sound[:, None], probe.points, torch.zeros_like(probe.points))
-    return Probe(points, probe.nodes, probe.rows, probe.requests)
+            part = part.reshape(-1, probe.nodes, part.shape[1]).sum(dim=1)
+        found = found.index_add(1, torch.tensor(probe.rows, device=found.device), part)
+    return found
 
 
 def _scaled(points: Tensor, scale: np.ndarray) -> np.ndarray:
@@ -125,14 +128,12 @@ def derived(kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Seq
     found = plain._of_differences([d[:, None] for d in z], [Request(0, {i: one}) for i in needed])
     lookup = {index: found[:, k, 0] for k, index in enumerate(needed)}
     sums = [[v * lookup[add(a, b)] for b, v in strengths.items()] for a in indices]
-    return [_total(parts) for parts in sums]
+    return [total(parts) for parts in sums]
 
 
-def _total(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """The sum; of one part, that part."""
+    return sum(parts[1:], parts[0])
 
 
 def _first_order(
@@ -145,26 +146,26 @@ def _first_order(
     """
     inverse = kernel.scaled(torch.ones(z.shape[0], dtype=z.dtype, device=z.device))
     y = [row * length for row, length in zip(z, inverse, strict=True)]
-    slopes = kernel.profile(_total([row * row for row in y]), order)
+    slopes = kernel.profile(total([row * row for row in y]), order)
     value, axes = None, {}
     for b, v in strengths.items():
         if sum(b):
             axes[b.index(1)] = v * inverse[b.index(1)]
         else:
             value = v
-    dot = _total([c * y[k] for k, c in axes.items()]) if axes else y[0]
+    dot = total([c * y[k] for k, c in axes.items()]) if axes else y[0]
     along: Tensor | None = None
     found = []
     for a in indices:
         if not sum(a):
             parts = [value * slopes[0]] if value is not None else []
             parts += [2 * slopes[1] * dot] if axes else []
-            found.append(_total(parts))
+            found.append(total(parts))
             continue
         if along is None:
             parts = [2 * slopes[1] * value] if value is not None else []
             parts += [4 * slopes[2] * dot] if axes else []
-            along = _total(parts)
+            along = total(parts)
         k = a.index(1)
         slope = along * y[k]
         if k in axes:

@@ -15,7 +15,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from cnf.bases.basis import Basis, values_request
+from cnf.bases.basis import Basis
 from cnf.bases.local import LocalEvaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError
@@ -23,7 +23,7 @@ from cnf.operators.expansion import Probe, Request
 from cnf.solvers.patches import solve_batch
 from cnf.systems.formulation import Expansion
 from cnf.systems.layout import BlockLayout
-from cnf.systems.local_evaluation import finite_only
+from cnf.systems.local_evaluation import sum_probes
 from cnf.systems.sparse_assembly import gather_sites
 
 QUERIES = 2**17  # queries looked at together
@@ -58,27 +58,15 @@ class PatchBlock:
 class QueriedExpansion(Expansion):
     """An expansion made of small systems, evaluated query by query."""
 
-    channels: int
-
     @abstractmethod
     def queried(self, probe: Probe) -> Tensor:
         """What the probe asks for at each of its points, (P * nodes, K)."""
 
-    def values(self, points: Tensor) -> Tensor:
-        channels = range(self.channels)
-        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
-        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
-
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
-        total = probes[0].points.new_zeros(shape)
-        for probe in probes:
-            sound = torch.isfinite(probe.points.detach()).all(dim=1)
-            found = torch.cat([self.queried(piece) for piece in _pieces(finite_only(probe, sound))])
-            found = torch.where(sound[:, None], found, torch.nan)
-            if probe.nodes > 1:
-                found = found.reshape(-1, probe.nodes, found.shape[1]).sum(dim=1)
-            total = total.index_add(1, torch.tensor(probe.rows), found)
-        return total
+        def look(probe: Probe) -> Tensor:
+            return torch.cat([self.queried(piece) for piece in _pieces(probe)])
+
+        return sum_probes(look, probes, probes[0].points.new_zeros(shape))
 
 
 def _pieces(probe: Probe) -> Iterator[Probe]:

@@ -1,4 +1,4 @@
-"""Sparse: the matrices in compressed form where that pays, their structure kept from one solve to the next."""
+"""Matrices: dense, or in compressed form where that pays, whose structure is kept from one solve to the next."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def find_structure(
 
 
 @dataclass(frozen=True)
-class Sparse(Formulation):
-    """Compressed matrices for functions that vanish beyond a radius; dense ones where that is the better form."""
+class Matrices(Formulation):
+    """Compressed for functions that vanish beyond a radius, if the solver takes that and it pays; else written out."""
 
     solver: Solver
     known: KnownStructure | None = None

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
+from cnf.bases.anchors import measure_spacing
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
@@ -100,11 +100,10 @@ def bandwidths(field: ConstrainedField) -> Sequence[Tensor]:
 
 def spacing(field: ConstrainedField) -> float:
     """The median distance from a point of the constraints to its nearest neighbour."""
-    points = torch.unique(torch.cat([c.points for c in field.constraints]), dim=0).detach().cpu().numpy()
-    if len(points) < 2:
+    found = measure_spacing(torch.cat([c.points for c in field.constraints]))
+    if found is None:
         raise CnfError("there is only one point, so there is no distance to start from; give start=")
-    distances = cKDTree(points).query(points, k=2)[0][:, 1]
-    return float(sorted(distances)[len(distances) // 2])
+    return found
 
 
 def choose(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass, field, replace
 from statistics import fmean as mean
 from typing import Any
 
 from cnf.errors import FileError, TrainingError
-from cnf.files import write_atomically
+from cnf.files import as_csv, write_text
 
 LISTS = ("step", "loss", "residual", "condition", "seconds")
+FOUND: dict[str, type] = {
+    **{"best_step": int, "best_loss": float, "best_exact": bool, "stopped": str},
+    **{"final_loss": float, "final_residual": float, "kept_residual": float},
+}
 
 
 @dataclass
@@ -99,17 +101,7 @@ class History:
         cut = slice(steps)
         state: dict = {name: list(getattr(self, name)[cut]) for name in LISTS}
         state["terms"] = {name: list(values[cut]) for name, values in self.terms.items()}
-        for name in (
-            "best_step",
-            "best_loss",
-            "best_exact",
-            "final_loss",
-            "final_residual",
-            "kept_residual",
-            "stopped",
-        ):
-            state[name] = getattr(self, name)
-        return state
+        return state | {name: getattr(self, name) for name in FOUND}
 
     @classmethod
     def from_state_dict(cls, state: object) -> History:
@@ -117,18 +109,10 @@ class History:
         try:
             assert isinstance(state, dict)
             lists: dict[str, Any] = {name: [float(v) for v in state[name]] for name in LISTS[1:]}
-            history = cls(
-                step=[int(v) for v in state["step"]],
-                terms={str(name): [float(v) for v in values] for name, values in state["terms"].items()},
-                **lists,
-                best_step=int(state["best_step"]),
-                best_loss=float(state["best_loss"]),
-                best_exact=bool(state["best_exact"]),
-                final_loss=float(state["final_loss"]),
-                final_residual=float(state["final_residual"]),
-                kept_residual=float(state.get("kept_residual", math.nan)),
-                stopped=str(state["stopped"]),
-            )
+            lists["terms"] = {str(name): [float(v) for v in values] for name, values in state["terms"].items()}
+            given = {"kept_residual": math.nan, **state}  # which files of earlier versions lack
+            found: dict[str, Any] = {name: kind(given[name]) for name, kind in FOUND.items()}
+            history = cls(step=[int(v) for v in state["step"]], **lists, **found)
         except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
             raise FileError("this is not the history of a run") from None
         lengths = {len(values) for values in (*(getattr(history, n) for n in LISTS), *history.terms.values())}
@@ -138,13 +122,9 @@ class History:
 
     def to_csv(self, path: object) -> None:
         """One line per step: step, loss, each term, residual, condition, seconds."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        names = list(self.terms)
-        writer.writerow(["step", "loss", *(f"loss.{name}" for name in names), "residual", "condition", "seconds"])
-        columns = [self.step, self.loss, *(self.terms[n] for n in names), self.residual, self.condition, self.seconds]
-        writer.writerows(zip(*columns, strict=True))
-        write_atomically(path, lambda file: file.write_bytes(text.getvalue().encode()))
+        header = ["step", "loss", *(f"loss.{name}" for name in self.terms), "residual", "condition", "seconds"]
+        columns = [self.step, self.loss, *self.terms.values(), self.residual, self.condition, self.seconds]
+        write_text(path, as_csv(header, zip(*columns, strict=True)))
 
     def __len__(self) -> int:
         return len(self.step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from cnf.materials.commands import compare  # noqa: F401  # it adds its command
 from cnf.materials.commands.single import material
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +11,10 @@ import typer
 from cnf.errors import CnfError
 
 if TYPE_CHECKING:
-    from cnf.materials.comparison.stage import Light
     from cnf.materials.fitting.fit import Settings
     from cnf.materials.reflectance import Material
+    from cnf.materials.rendering.environments import Environment
 
-PAPER_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 ALL_METHODS = (
     "kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer; at the paper's learning rates: "
     "nbrdf-paper, ffn-paper, siren-paper"
@@ -68,26 +67,11 @@ def pick_budget(typed: Mapping[str, object]) -> dict[str, object]:
     return {name: typed[name] for name in Settings.__dataclass_fields__ if name in typed}
 
 
-def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_METHODS) -> list[str]:
-    """Names of methods, separated by commas, each known."""
-    from cnf.materials.fitting.methods import find_method
-    from cnf.reports.terminal import split_words
+def open_light(env: object = None) -> Environment:
+    """The environment of a file, or the studio that cnf generates."""
+    from cnf.materials.rendering import environments
 
-    names = split_words(list(given)) if given else []
-    if given and not names:
-        raise CnfError(f"--methods is empty; choose from {ALL_METHODS}")
-    for name in names:
-        find_method(name)
-    return names or list(default)
-
-
-def choose_light(env: Path | None, size: int) -> Light:
-    """The scene, if its map can be read."""
-    from cnf.materials.comparison.stage import Light
-
-    light = Light(None if env is None else str(env), size)
-    light.environment()
-    return light
+    return environments.studio() if env is None else environments.read_environment(env)
 
 
 def open_material(source: str, name: str | None = None) -> Material:

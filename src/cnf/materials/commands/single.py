@@ -17,15 +17,13 @@ from cnf.reports.terminal import Seed, open_console, say
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cnf.materials.comparison.stage import Stage
     from cnf.materials.fitting.fit import Fit, Settings
     from cnf.materials.fitting.folders import Source
     from cnf.materials.reflectance import Material
+    from cnf.materials.rendering.stage import Stage
     from cnf.reports.progress import Part
 
-material = typer.Typer(
-    help="Fit, render, compare and export measured materials.", no_args_is_help=True, rich_markup_mode=None
-)
+material = typer.Typer(help="Fit, render and export measured materials.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help=f"The material: {options.FILES}.")]
 SourceArgument = Annotated[
@@ -63,16 +61,15 @@ def fit(
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
     certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
     """
-    from cnf.materials.comparison.stage import Stage
     from cnf.materials.fitting.folders import Source
     from cnf.materials.fitting.methods import find_method
+    from cnf.materials.rendering.stage import Stage
 
     find_method(basis)
     settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = options.open_material(file, name)
-    light = options.choose_light(env, size)
-    stage = Stage.of(given, light.environment(), size)
+    stage = Stage.of(given, options.open_light(env), size)
     check_target(out)
     fit_and_write(stage, basis, settings, out, Source(file, name), picture)
 
@@ -131,9 +128,10 @@ def show_step(shown: Part, step: int, steps: int, loss: float, residual: float |
 
 def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, picture: bool) -> None:
     """Measure, tell and write a fit; then say how it ended."""
-    from cnf.materials.comparison.cases import held_out_error, time_inference
     from cnf.materials.fitting.fitted import as_material
     from cnf.materials.fitting.folders import PICTURES, check_conditions, save_fit
+    from cnf.materials.fitting.measuring import held_out_error, time_inference
+    from cnf.materials.reflectance.reading import is_generated
 
     fitted = as_material(made, reference=stage.reference)
     folder, done = (out, "written in") if isinstance(out, Path) else (out.target, "will be in")
@@ -148,12 +146,13 @@ def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, pic
             say(f"the fit is in {folder}, without pictures and errors")
         raise
     worst = check_conditions(made).worst
+    what = "given values" if is_generated(source.path) else "measurements"
     if made.certificate is not None:
         say(f"\n{made.certificate}")
         verdict = "exact" if made.certificate.exact else "NOT exact"
-        say(f"\nthe {len(made.conditions)} measurements are {verdict}: relative error of reflectance {worst:.1e}")
+        say(f"\nthe {len(made.conditions)} {what} are {verdict}: relative error of reflectance {worst:.1e}")
     else:
-        say(f"\nno conditions: at the {len(made.conditions)} measurements reflectance differs by up to {worst:.1e}")
+        say(f"\nno conditions: at the {len(made.conditions)} {what} reflectance differs by up to {worst:.1e}")
     say(
         f"rendered, against {stage.reference.standing.lower()}: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; "
         f"mean error of log(1 + f) "
@@ -211,7 +210,6 @@ def render(
 ) -> None:
     """A sphere of a material, or of a fit, under an environment map, as PNG."""
     from cnf.files import check_writable
-    from cnf.materials.rendering.environments import read_environment, studio
     from cnf.materials.rendering.tone import exposure_for, tone_map
     from cnf.materials.report.pictures import save_picture
 
@@ -222,7 +220,7 @@ def render(
     if exposure is not None and not (math.isfinite(exposure) and exposure > 0):
         raise CnfError(f"--exposure is a positive number; got {exposure:g}")
     shown = options.open_source(source, name)
-    light = studio() if env is None else read_environment(env)
+    light = options.open_light(env)
     target = check_picture(out if out is not None else Path(f"{shown.name}.png"))
     check_writable(target)
     if backend == "cnf":
@@ -321,6 +319,12 @@ def compare_export(shown: Material, written: Material) -> str:
             f"{float(error[other].mean()):.1e}, largest {float(error[other].max()):.1e}"
         )
     return text
+
+
+@material.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def compare() -> None:
+    """Several methods side by side: now python -m studies compare-materials, in a checkout."""
+    raise CnfError("this is now python -m studies compare-materials, in a checkout; its options are the same")
 
 
 @material.command("list")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import torch
@@ -81,17 +81,6 @@ class Settings:
 QUICK = Settings(samples=160_000, epochs=4, batch=1000)
 
 
-@dataclass
-class Course:
-    """A training as it went; one entry per logged step, for all steps since the last entry."""
-
-    step: list[int] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)  # the mean
-    residual: list[float] = field(default_factory=list)  # the worst relative one, of a sample of conditions; NaN: soft
-    seconds: list[float] = field(default_factory=list)
-    stopped: str = "steps"
-
-
 @dataclass(frozen=True)
 class Fit:
     """A trained model of a material; `certificate` is None for a model without conditions."""
@@ -102,7 +91,7 @@ class Fit:
     settings: Settings
     model: Model
     conditions: Samples
-    course: Course
+    course: History  # one entry per logged step, for all steps since the last entry
     certificate: Certificate | None
     seconds: float
 
@@ -152,7 +141,7 @@ def _build(method: Method, conditions: Samples, settings: Settings) -> Model:
     return model.train()
 
 
-def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> Course:
+def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> History:
     """Adam; the rate rises for a twentieth of the steps and then falls as a cosine. Changes the model in place."""
     constrained, steps, every = isinstance(model, cnf.ConstrainedField), settings.steps, settings.log_every
 
@@ -175,8 +164,7 @@ def train(model: Model, samples: Samples, method: Method, settings: Settings, re
         callbacks=tell,
         keep="last",
     )
-    told = history.every(every)
-    return Course(told.step, told.loss, told.residual, told.seconds, told.stopped)
+    return history.every(every)
 
 
 class Misfit(cnf.losses.Loss):

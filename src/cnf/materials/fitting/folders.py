@@ -20,15 +20,15 @@ from torch import Tensor
 
 import cnf
 from cnf.errors import CnfError, FileError
-from cnf.files import as_path, read_text, write_atomically
-from cnf.materials.fitting.fit import Course, Fit, Settings
+from cnf.files import as_csv, as_path, hash_file, read_text, write_text
+from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import as_material, load_model, save_model
 from cnf.materials.fitting.methods import count_parameters, find_method
 from cnf.materials.fitting.sampling import Samples
 from cnf.materials.reflectance.angles import cosines, decode, encode
-from cnf.materials.reflectance.checksums import hash_file
 from cnf.materials.reflectance.material import check_name
 from cnf.reports.results import publish
+from cnf.training import History
 
 MODEL, SUMMARY, COURSE, CONDITIONS, CERTIFICATE = (
     "model.pt",
@@ -111,7 +111,7 @@ def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, flo
         summary = _summary(fit, source, numbers, check)
         summary |= {"model": hash_file(place / MODEL), "run": asdict(results.run)}
         texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-        written = [place / MODEL, *(_write(place / name, text) for name, text in texts.items())]
+        written = [place / MODEL, *(write_text(place / name, text) for name, text in texts.items())]
     return results.published(written)
 
 
@@ -182,7 +182,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _course_text(course: Course) -> str:
+def _course_text(course: History) -> str:
     rows = zip(course.step, course.loss, course.residual, course.seconds, strict=True)
     return _as_csv(("step", "loss", "worst_relative_residual", "seconds"), rows)
 
@@ -194,24 +194,16 @@ def _conditions_text(check: ConditionCheck) -> str:
 
 def _as_csv(header: Sequence[str], rows: Iterable[Sequence[float]]) -> str:
     """All digits; an empty cell stands for NaN."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([["" if math.isnan(value) else repr(value) for value in row] for row in rows])
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    return as_csv(header, ([None if math.isnan(value) else value for value in row] for row in rows))
 
 
 def _read_rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(read_text(path, LARGEST))))
 
 
-def _read_course(path: Path, stopped: str) -> Course:
+def _read_course(path: Path, stopped: str) -> History:
     rows = _read_rows(path)
-    return Course(
+    return History(
         step=[int(row["step"]) for row in rows],
         loss=[float(row["loss"] or "nan") for row in rows],
         residual=[float(row["worst_relative_residual"] or "nan") for row in rows],

@@ -7,17 +7,14 @@ package, the measurements are not.
 from __future__ import annotations
 
 import csv
-import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 from cnf.errors import FileError, nearest
-from cnf.files import as_path
+from cnf.files import as_path, hash_file
 from cnf.reading.sources import check_source
-
-BLOCK = 1 << 20  # bytes read at once
 
 
 @dataclass(frozen=True)
@@ -72,15 +69,6 @@ def check_file(source: Path) -> Checked:
         return Checked(name, "unknown", f"none of MERL's {len(known)} materials.{nearest(name, known)}")
     what = f"these are the bytes of MERL's {other}" if other else "its SHA-256 is not that of MERL's file"
     return Checked(name, "changed", f"{what}; fetch it again")
-
-
-def hash_file(source: Path) -> str:
-    """SHA-256 of a file in hexadecimal, read a block at a time."""
-    digest = hashlib.sha256()
-    with source.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def find_name(sha256: str) -> str | None:

@@ -27,11 +27,10 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.errors import ConstraintError, FileError, NumericalWarning
-from cnf.files import read_text
 from cnf.materials.reflectance.angles import above_horizon, check_columns, encode, half_difference
 from cnf.materials.reflectance.material import Material, check_name, evaluate_in_chunks, simplify_name
 from cnf.materials.reflectance.spectra import convert_spectra
-from cnf.reading.sources import explain
+from cnf.reading.sheets import open_sheet
 
 LARGEST = 1 << 28  # bytes of a CSV file
 HALF, POLAR = ("theta_h", "theta_d", "phi_d"), ("theta_i", "phi_i", "theta_o", "phi_o")
@@ -95,30 +94,16 @@ class Scattered(Material):
 
 def read_scattered(source: Path) -> Scattered:
     """Read a CSV file whose first line names the columns."""
-    lines = read_text(source, LARGEST).splitlines()
-    delimiter = ";" if lines and ";" in lines[0] else ","
-    header = [name_column(word) for word in lines[0].split(delimiter)] if lines else []
+    sheet = open_sheet(source, LARGEST)
+    header = [ALIASES.get(word.lower(), word.lower()) for word in sheet.names]
     if not any({*names, *COLOURS} <= set(header) for names in LAYOUTS):
         raise FileError(f"{source}: its first line names {', '.join(header)[:200] or 'nothing'}; expected {EXPECTED}")
     if len(set(header)) != len(header):
         raise FileError(f"{source}: a column is named twice in its header: {', '.join(header)[:200]}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of no numbers; said below
-            rows = np.loadtxt(lines[1:], delimiter=delimiter, comments="#", ndmin=2)
-    except (ValueError, MemoryError, OverflowError) as error:
-        raise FileError(f"{source}: {explain(str(error), 1)}") from None
-    if rows.size and rows.shape[1] != len(header):
-        raise FileError(f"{source}: its header names {len(header)} columns, its rows have {rows.shape[1]}")
+    rows = sheet.numbers()
     columns = {name: rows[:, number] for number, name in enumerate(header)} if rows.size else {}
     name = simplify_name(source.stem)
     return build(name, name, *join_columns(columns, source), source)
-
-
-def name_column(word: str) -> str:
-    """The name of a column as in `LAYOUTS`, from what a header says."""
-    name = word.strip().lstrip("#").strip().strip("\"'").lower()
-    return ALIASES.get(name, name)
 
 
 def is_scattered(arrays: dict[str, np.ndarray]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from cnf.errors import FileError
 from cnf.files import as_path
 from cnf.reading.arrays import read_arrays
+from cnf.reading.sources import check_source, read_bytes
 
 LARGEST_FILE = 2**28  # bytes
 LARGEST_PIXELS = 2**26  # 8192 x 8192
@@ -27,16 +28,7 @@ def read_radiance(path: object) -> np.ndarray:
     reader = readers.get(source.suffix.lower())
     if reader is None:
         raise FileError(f"{source} is not a known environment map; expected one of {', '.join(readers)}")
-    try:
-        if not source.exists():
-            raise FileError(f"there is no file {source}")
-        if not source.is_file():
-            raise FileError(f"{source} is not a file")
-        if source.stat().st_size > LARGEST_FILE:
-            raise FileError(f"{source} has {source.stat().st_size} bytes; at most {LARGEST_FILE} are read")
-        return reader(source)
-    except OSError as error:
-        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+    return reader(check_source(source, LARGEST_FILE))
 
 
 def read_npz(source: Path) -> np.ndarray:
@@ -55,7 +47,7 @@ def read_npz(source: Path) -> np.ndarray:
 
 def read_hdr(source: Path) -> np.ndarray:
     """A Radiance picture: text header, resolution line, then scanlines of shared-exponent pixels, packed or flat."""
-    data = source.read_bytes()
+    data = read_bytes(source)
     if not data.startswith(b"#?"):
         raise FileError(f"{source} is not a Radiance picture: it must begin with '#?RADIANCE'")
     head = re.search(rb"\n\r?\n", data[:HEADER])

@@ -1,6 +1,6 @@
-"""Learning curves of the fits of a material, and what became of the conditions on the way.
+"""Learning curves of the fits of a material.
 
-In: per method the logged steps, losses and seconds, or steps and residuals. Out: PNG files.
+In: per method the logged steps, losses and seconds. Out: a PNG file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from cnf.reports.plots import draw
 Logged = tuple[Sequence[float], Sequence[float], Sequence[float]]  # steps, losses, seconds
 SMOOTHED = 0.04  # of the curve's points, on each side
 WIDE_TIMES = 8.0  # trainings that differ by more are drawn over the logarithm of time
-FLOOR = 1e-17  # a residual of exactly zero is drawn here
 
 
 def smooth(losses: np.ndarray) -> np.ndarray:

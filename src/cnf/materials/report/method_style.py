@@ -1,4 +1,4 @@
-"""How the methods of the study of materials are called, coloured and marked, the same in every table and picture."""
+"""How the methods of the study of materials are called and coloured, the same in every table and picture."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ COLOURS = {
     **{"hypernet": "#CC79A7", "layer": "#8C6D31"},
     **{"nbrdf-paper": "#C4C4C4", "ffn-paper": "#C3E3F5", "siren-paper": "#A9DBC6"},  # paler than at our rates
 }
-MARKS = {  # beside the colours, for print in grey
-    **{"nbrdf": "s", "ffn": "^", "siren": "D", "kernel-ffn": "o", "kernel-siren": "o", "dot-siren": "v"},
-    **{"hypernet": "P", "layer": "X", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
-}
 SPARE = ("#4B3F72", "#1B7F79", "#A23B72", "#6B8E23")  # for methods without a colour of their own
 
 
@@ -26,8 +22,3 @@ def title_of(method: str) -> str:
 def colour_of(method: str, place: int = 0) -> str:
     """The method's colour, whatever other methods are shown; `place` tells unknown ones apart."""
     return COLOURS.get(method, SPARE[place % len(SPARE)])
-
-
-def mark_of(method: str) -> str:
-    """The method's marker."""
-    return MARKS.get(method, "h")

@@ -92,20 +92,31 @@ class Combination(Domain):
     _empty_reason = "the shapes have no points in common"
 
 
-@dataclass(frozen=True)
-class Union(Combination):
-    """All points in any of `shapes`, which may overlap, touch or lie apart."""
+@dataclass(frozen=True, init=False)
+class Equals(Combination):
+    """What unions and intersections share: shapes among which none is special."""
 
     shapes: tuple[Domain, ...]
     name: str | None = None
 
     def __init__(self, shapes: Sequence[Domain], name: str | None = None):
-        _settle_shapes(self, shapes, name, "a union")
+        check_name(name)
+        kind = type(self).__name__.lower()
+        settle(self, shapes=_checked_shapes(shapes, f"an {kind}" if kind[0] == "i" else f"a {kind}"), name=name)
+        _check_names(self)
+        if isinstance(self, Intersection) and not _overlap(self.shapes):
+            raise DomainError(f"this intersection has no inside: {self._empty_reason}")
+        _settle_bounds(self)
         self._check()
 
     @property
     def _children(self) -> tuple[Domain, ...]:
         return self.shapes
+
+
+@dataclass(frozen=True, init=False)
+class Union(Equals):
+    """All points in any of `shapes`, which may overlap, touch or lie apart."""
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         inside = np.zeros(len(points), dtype=bool)
@@ -140,20 +151,9 @@ class Union(Combination):
         return unite([s for shape in self.shapes if (s := shape._section(axis, value)) is not None])
 
 
-@dataclass(frozen=True)
-class Intersection(Combination):
+@dataclass(frozen=True, init=False)
+class Intersection(Equals):
     """All points in every one of `shapes`."""
-
-    shapes: tuple[Domain, ...]
-    name: str | None = None
-
-    def __init__(self, shapes: Sequence[Domain], name: str | None = None):
-        _settle_shapes(self, shapes, name, "an intersection")
-        self._check()
-
-    @property
-    def _children(self) -> tuple[Domain, ...]:
-        return self.shapes
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         return reduce(np.logical_and, (shape._inside(points) for shape in self.shapes))
@@ -238,15 +238,6 @@ def _unless_empty(kind: type[Combination], **fields: object) -> Combination | No
     if "shapes" in fields:
         _settle_bounds(result)
     return result if result._has_inside() else None
-
-
-def _settle_shapes(domain: Union | Intersection, shapes: Sequence[Domain], name: str | None, what: str) -> None:
-    check_name(name)
-    settle(domain, shapes=_checked_shapes(shapes, what), name=name)
-    _check_names(domain)
-    if isinstance(domain, Intersection) and not _overlap(domain.shapes):
-        raise DomainError(f"this intersection has no inside: {domain._empty_reason}")
-    _settle_bounds(domain)
 
 
 def _settle_bounds(domain: Combination) -> None:

@@ -75,13 +75,18 @@ def check_problem(problem: Problem) -> Check:
 
 
 def read_back(constraint: Constraint) -> str:
-    """Operator = right-hand side, row by row."""
-    operator, side = constraint.operator, constraint.right_hand_side
-    left = operator.to_latex().split(";") if len(operator.rows) > 1 else [operator.to_latex()]
-    if not isinstance(side.source, tuple) or len(left) != len(side.source):
-        return operator.to_latex()
-    printer = CoefficientPrinter(side.frame, {})
-    return "; ".join(f"{a.strip()} = {printer.doprint(b)}" for a, b in zip(left, side.source, strict=True))
+    """The equation as the library understood it: the operator in normal form and its right-hand side, row by row."""
+    rows = constraint.operator.to_latex().split("; ")
+    source, frame = constraint.right_hand_side.source, constraint.operator.frame
+    if isinstance(source, tuple):
+        sides = [CoefficientPrinter(frame, {}).doprint(e) for e in source]
+    elif isinstance(source, int | float):
+        sides = [f"{source:g}"] * len(rows)
+    else:
+        sides = [r"\mathrm{data}"] * len(rows)
+    if len(sides) != len(rows):
+        return constraint.operator.to_latex()
+    return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
 
 
 def _orders(problem: Problem, channel: str) -> tuple[int, int]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnf.errors import ProblemError
+from cnf.pde.domains import LAYOUTS
 from cnf.pde.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
-from cnf.pde.problems.equation import LAYOUTS
 from cnf.pde.tuning import OBJECTIVES
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
@@ -65,7 +65,7 @@ def read_points(given: object) -> PointOptions:
     return PointOptions(
         count=check_count(table["count"], ("points", "count")) if "count" in table else None,
         boundary=check_count(table["boundary"], ("points", "boundary")) if "boundary" in table else None,
-        layout=check_choice(table.get("layout", "halton"), LAYOUTS, ("points", "layout")),
+        layout=check_choice(table.get("layout", "halton"), tuple(LAYOUTS), ("points", "layout")),
         file=table.get("file"),
     )
 

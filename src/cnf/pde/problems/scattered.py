@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +11,10 @@ import torch
 from torch import Tensor
 
 from cnf.errors import FileError, nearest
-from cnf.files import as_path, read_text
+from cnf.files import as_path
+from cnf.reading.arrays import read_array
+from cnf.reading.sheets import is_number, open_sheet
+from cnf.reading.sources import check_source
 
 LARGEST = 200 * 2**20  # bytes
 MOST_COLUMNS = 100
@@ -55,32 +54,17 @@ def read_scattered(path: object, coordinates: Sequence[str]) -> Scattered:
 
 
 def _read_csv(source: Path, coordinates: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    text = read_text(source, LARGEST)
-    text = text.replace("\r\n", "\n")
-    skipped = len(text) - len(text.lstrip("\n"))
-    first, _, body = text[skipped:].partition("\n")
-    separator = ";" if ";" in first else "\t" if "\t" in first else ","
-    names = [name.strip().strip("\"'") for name in first.split(separator)] if first.strip() else []
-    if not names:
+    sheet = open_sheet(source, LARGEST)
+    if not sheet.names:
         raise FileError(f"{source} is empty; expected a header {','.join(coordinates)} and one line per point")
-    if len(names) > MOST_COLUMNS:
-        raise FileError(f"{source} has {len(names)} columns; at most {MOST_COLUMNS} are read")
-    _check_header(source, names, coordinates)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an empty table is told below
-            table = np.loadtxt(io.StringIO(body), delimiter=separator, ndmin=2, comments=None, dtype=np.float64)
-        if table.size == 0 or table.shape[1] == len(names):
-            return names, table.reshape(-1, len(names))
-    except ValueError:
-        pass
-    with contextlib.suppress(csv.Error):
-        _complain(source, body, separator, names, skipped)
-    raise FileError(f"{source} cannot be read as a table of numbers")
+    if len(sheet.names) > MOST_COLUMNS:
+        raise FileError(f"{source} has {len(sheet.names)} columns; at most {MOST_COLUMNS} are read")
+    _check_header(source, sheet.names, coordinates)
+    return sheet.names, sheet.numbers()
 
 
 def _check_header(source: Path, names: list[str], coordinates: Sequence[str]) -> None:
-    if all(_is_number(name) for name in names):
+    if all(is_number(name) for name in names):
         raise FileError(
             f"{source} has no header; its first line must name the columns, such as {','.join(coordinates)},d"
         )
@@ -101,39 +85,11 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown) + (", ..." if len(names) > 6 else "")
 
 
-def _complain(source: Path, body: str, separator: str, names: list[str], skipped: int) -> None:
-    """Find the first row that is not a row of numbers, and say which."""
-    for number, row in enumerate(csv.reader(io.StringIO(body), delimiter=separator), start=2 + skipped):
-        if not row:
-            continue
-        if len(row) != len(names):
-            raise FileError(f"{source}, line {number}: {len(row)} entries, but the header names {len(names)} columns")
-        for name, part in zip(names, row, strict=True):
-            if not _is_number(part):
-                raise FileError(f"{source}, line {number}: {part.strip()[:40]!r} in column {name!r} is not a number")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _read_array(source: Path, coordinates: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    try:
-        if not source.is_file():
-            raise FileError(f"there is no file {source}")
-        if source.stat().st_size > LARGEST:
-            raise FileError(f"{source} has {source.stat().st_size} bytes; at most {LARGEST} are read")
-        table = np.load(source, allow_pickle=False, mmap_mode="r")  # a shape larger than the file is refused
-    except FileError:
-        raise
-    except Exception as error:  # a damaged header raises what Python's own parser raises
-        raise FileError(f"{source} is damaged or not an array of numbers ({type(error).__name__})") from None
+    with check_source(source, LARGEST).open("rb") as file:
+        table = read_array(file, source.stat().st_size, source, "it")
     wanted = len(coordinates)
-    if not isinstance(table, np.ndarray) or table.dtype.kind not in "iuf":
+    if table.dtype.kind not in "iuf":
         raise FileError(f"{source} does not hold real numbers")
     if table.ndim == 1 and wanted == 1:
         table = table[:, None]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnf.files import write_atomically
+from cnf.files import as_csv, write_atomically, write_text
 from cnf.pde.report.vtk import time_field, write_collection, write_vtk
 
 if TYPE_CHECKING:
@@ -56,18 +56,12 @@ def export_columns(answer: Answer, grid: Any) -> dict[str, np.ndarray]:
 
 
 def write_csv(answer: Answer, grid: Any, path: Path) -> Path:
-    """Coordinates, channels and exact values at the grid points inside the domain, 17 significant digits."""
+    """Coordinates, channels and exact values at the grid points inside the domain, with all digits."""
     inside = grid.inside.cpu().numpy()
     points = grid.points.detach().cpu().numpy()
     columns = export_columns(answer, grid)
-    header = ",".join([*answer.problem.space.coordinates, *columns])
     table = np.column_stack([points, *columns.values()])[inside]
-
-    def write(file: Path) -> None:
-        with file.open("w", encoding="utf-8", newline="\n") as stream:
-            np.savetxt(stream, table, fmt="%.17g", delimiter=",", header=header, comments="")
-
-    return write_atomically(path, write)
+    return write_text(path, as_csv([*answer.problem.space.coordinates, *columns], table.tolist()))
 
 
 def write_npz(answer: Answer, grid: Any, path: Path) -> Path:

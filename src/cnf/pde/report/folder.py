@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cnf.files import write_atomically
+from cnf.files import write_text
 from cnf.pde.report.animation import write_animation
 from cnf.pde.report.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
 from cnf.pde.report.field_plots import plot_field
@@ -57,8 +57,8 @@ def write_answer(
             return written[-1]
 
         write("solution.pt", answer.field.save)
-        write("certificate.txt", lambda path: _write_text(path, f"{answer.certificate}\n"))
-        write("summary.json", lambda path: _write_text(path, summary_text(answer, results.run)))
+        write("certificate.txt", lambda path: write_text(path, f"{answer.certificate}\n"))
+        write("summary.json", lambda path: write_text(path, summary_text(answer, results.run)))
         tell("values on a grid")
         grid = answer.grid(grid_counts(answer))
         write("solution.csv", lambda path: write_csv(answer, grid, path))
@@ -142,7 +142,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return _plain(value.item()) if hasattr(value, "item") else str(value)
-
-
-def _write_text(path: Path, text: str) -> Path:
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))

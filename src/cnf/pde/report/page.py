@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cnf.files import write_atomically
-from cnf.operators.printing import CoefficientPrinter
+from cnf.files import write_text
+from cnf.pde.problems.check import read_back
 from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
 from cnf.reports.page_style import STYLE
 
 if TYPE_CHECKING:
-    from cnf.constraints import Constraint
     from cnf.pde.problems.answer import Answer
     from cnf.reports.results import Run
 
@@ -36,8 +35,7 @@ TYPES = {".png": "image/png", ".gif": "image/gif"}
 
 def write_report(answer: Answer, path: object, pictures: Sequence[Path] = (), run: Run | None = None) -> Path:
     """Write the report with the given pictures in it, and with the run that makes it."""
-    text = report_markup(answer, pictures, run)
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    return write_text(path, report_markup(answer, pictures, run))
 
 
 def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None = None) -> str:
@@ -98,7 +96,7 @@ def _symbol(name: str) -> str:
 def _equations(answer: Answer) -> str:
     lines = []
     for row in list_equations(answer):
-        read = typeset(read_equation(row.constraint))
+        read = typeset(read_back(row.constraint))
         cells = [
             f"<th scope='row'>{escape(row.name)}</th>",
             f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",
@@ -113,21 +111,6 @@ def _equations(answer: Answer) -> str:
         "<th class='number'>relative, between the points</th></tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
-
-
-def read_equation(constraint: Constraint) -> str:
-    """The equation as the library understood it: the operator in normal form and its right-hand side, row by row."""
-    rows = constraint.operator.to_latex().split("; ")
-    source, frame = constraint.right_hand_side.source, constraint.operator.frame
-    if isinstance(source, tuple):
-        sides = [CoefficientPrinter(frame, {}).doprint(e) for e in source]
-    elif isinstance(source, int | float):
-        sides = [f"{source:g}"] * len(rows)
-    else:
-        sides = [r"\mathrm{data}"] * len(rows)
-    if len(sides) != len(rows):
-        return constraint.operator.to_latex()
-    return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
 
 
 def _picture(path: Path) -> str:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from cnf.files import write_atomically
+from cnf.files import write_text
 
 CELL_TYPES = {1: 3, 2: 9, 3: 12}  # line, quadrilateral, hexahedron
 # Corners of a cell in VTK's order: once around, and for a hexahedron once around again on top.
@@ -146,4 +146,4 @@ def _write(path: Path, kind: str, body: Sequence[str]) -> Path:
     head = f'<VTKFile type="{kind}" version="1.0" byte_order="LittleEndian" header_type="UInt64"'
     head += ' compressor="vtkZLibDataCompressor">'
     text = "\n".join(['<?xml version="1.0"?>', head, *(line for line in body if line.strip()), "</VTKFile>", ""])
-    return write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    return write_text(path, text)

@@ -247,15 +247,10 @@ def train_covariances(search: Search, steps: int) -> None:
         if isinstance(stopped, KeyboardInterrupt):
             raise
         return
-    search.trials.append(trained)
-    search.settings.append(settings)
-    if trained.score < trial.score:
-        search.best = (trained, built)
-    else:
+    if not trained.score < trial.score:
         built.load_state_dict(kept)
     built.eval()
-    if search.report is not None:
-        search.report(trained)
+    search.record(trained, settings, built)
 
 
 def finish(search: Search) -> tuple[Trial, ConstrainedField]:

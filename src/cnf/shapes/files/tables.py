@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.reading.sheets import is_number
 from cnf.reading.sources import explain, show
 from cnf.shapes.files.decoded import Decoded
 
@@ -89,15 +90,6 @@ def read_opening(source: Path) -> tuple[int, list[str], str | None, int, int | N
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
     raise FileError(f"{source} holds no table of numbers (x y z on every line)")
-
-
-def is_number(word: str) -> bool:
-    """Whether it can start a row."""
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return "_" not in word
 
 
 def names_of(words: list[str]) -> list[str]:

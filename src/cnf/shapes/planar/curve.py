@@ -21,7 +21,8 @@ from cnf.errors import CnfError, CnfWarning, MissingExtraError
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.clouds.thinning import thin
 from cnf.shapes.planar.conditions import OFFSET, SPACE, SQUARE, exact_conditions, pseudo_conditions
-from cnf.shapes.planar.fields import Course, Report, Size, choose_width, hermite_field, hypernet_field, train_hypernet
+from cnf.shapes.planar.fields import Report, Size, choose_width, hermite_field, hypernet_field, train_hypernet
+from cnf.training import History
 
 MOST_POINTS = 4000  # 12,000 conditions: a dense system of 1.2 GB
 MOST_TRAINED = 60  # points of a trained field: one generated network per condition
@@ -39,7 +40,7 @@ class PlanarCurve:
     field: cnf.ConstrainedField  # in the coordinates of `prepared`
     chosen: str  # kernel and width
     normals: str  # "exact" or "pseudo"
-    course: Course | None  # of the training, if there was one
+    course: History | None  # of the training, if there was one
     curves: tuple[np.ndarray, ...]  # polylines (k, 2) in the coordinates of the input; closed ones end where they begin
     grid: np.ndarray  # (side, side) values of the field on SQUARE, rows y, columns x
     gradients: np.ndarray  # (n, 2) of the field at the points

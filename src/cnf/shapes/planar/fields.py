@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -47,22 +47,6 @@ class Size:
 QUICK = Size(hidden=120, features=80, epochs=20, points=300, rate=1e-4, siren_steps=5)
 
 
-@dataclass
-class Course:
-    """A training as it went: entry k describes the field after k steps."""
-
-    step: list[int] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    residual: list[float] = field(default_factory=list)  # worst relative residual of the conditions
-    seconds: list[float] = field(default_factory=list)
-
-    @staticmethod
-    def of(history: History) -> Course:
-        if history.stopped == "interrupted":  # `fit` ends in good order on Ctrl-C; half a training is no result
-            raise KeyboardInterrupt
-        return Course(list(history.step), list(history.loss), list(history.residual), list(history.seconds))
-
-
 def hypernet_field(conditions: list[cnf.Constraint], size: Size, seed: int = 0) -> cnf.ConstrainedField:
     """One generated encoder 2 -> hidden -> features (softplus, beta 10) per condition, Gaussian kernel; not trained."""
     encoder = cnf.encoders.MLP(2, size.features, hidden=[size.hidden], activation="softplus:10.0", seed=seed)
@@ -90,7 +74,7 @@ def _among_exact(loss: cnf.losses.Loss) -> Callable[[cnf.Solution], Tensor]:
     return lambda solution: loss(solution) if solution.certificate.exact else torch.tensor(math.inf)
 
 
-def train_hypernet(model: cnf.ConstrainedField, size: Size, seed: int = 0, report: Report | None = None) -> Course:
+def train_hypernet(model: cnf.ConstrainedField, size: Size, seed: int = 0, report: Report | None = None) -> History:
     """Adam on the eikonal loss at fresh random points, the conditions met at every step; changes the field in place."""
     loss = cnf.losses.Eikonal(SQUARE, size.points, precision=size.precision)
 
@@ -111,7 +95,9 @@ def train_hypernet(model: cnf.ConstrainedField, size: Size, seed: int = 0, repor
         keep="last",
     )
     model.eval()
-    return Course.of(history)
+    if history.stopped == "interrupted":  # `fit` ends in good order on Ctrl-C; half a training is no result
+        raise KeyboardInterrupt
+    return history
 
 
 def hermite_field(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cnf.files import write_text
 from cnf.reports.plots import draw
 from cnf.reports.results import Run, publish
-from cnf.reports.tables import Table, write_text
+from cnf.reports.tables import Table
 from cnf.shapes.report.field_panel import paint_field
 
 if TYPE_CHECKING:

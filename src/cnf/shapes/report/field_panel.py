@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cnf.reports.plots import INK
 
-if TYPE_CHECKING:
-    pass
-
-
 YELLOW = "#FFD21F"
-
-
 ARROW = 0.55  # length of a unit normal in pictures
-
-
 LIMIT = 1.6  # of the colours: distances beyond look alike
 
 

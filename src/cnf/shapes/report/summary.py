@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cnf.files import write_atomically
+from cnf.files import write_text
 from cnf.shapes.reconstruction.reconstruct import Reconstruction
 from cnf.shapes.report.shaded import draw_mesh
 
@@ -62,7 +62,7 @@ def describe(made: Reconstruction) -> dict:
 def write_summary(made: Reconstruction, path: Path, record: dict[str, object] | None = None) -> Path:
     """The plain values as JSON, with the record of the run that writes them."""
     text = json.dumps({"run": record, **describe(made)}, indent=2) + "\n"
-    return write_atomically(path, lambda target: target.write_text(text))
+    return write_text(path, text)
 
 
 def draw_reconstruction(

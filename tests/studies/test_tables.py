@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from cnf.reports.tables import Cell, Table
+from studies.tables import Cell, Table
 
 MARKED = Table(
     ["method", "error e-2", "of"],

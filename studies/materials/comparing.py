@@ -13,11 +13,12 @@ from pathlib import Path
 from torch import Tensor
 
 from cnf.errors import FileError
-from cnf.materials.comparison.cases import Case, hash_source, measure
-from cnf.materials.comparison.stage import Stage, Subject
 from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import FittedMaterial, as_material
 from cnf.materials.fitting.folders import KeptFit, Source, is_fit, load_fit, save_fit
+from cnf.materials.rendering.stage import Stage
+from studies.materials.cases import Case, hash_source, measure
+from studies.materials.subjects import Subject
 
 Train = Callable[[str], Fit]  # the name of a method
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cnf.errors import ConstraintError
-from cnf.materials.comparison.cases import Case
 from cnf.materials.report.method_style import title_of
-from cnf.reports.tables import Cell, Table
+from studies.materials.cases import Case
+from studies.tables import Cell, Table
 
 
 @dataclass(frozen=True)

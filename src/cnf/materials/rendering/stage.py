@@ -1,4 +1,4 @@
-"""Comparison, the stage: which material is looked at, under which light, and the picture others are held against."""
+"""Rendering, the stage: a material under one light, and the picture that those of its fits are held against."""
 
 from __future__ import annotations
 
@@ -6,36 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cnf.materials.reflectance import Material, read_material
-from cnf.materials.rendering.environments import Environment, read_environment, studio
+from cnf.materials.reflectance import Material
+from cnf.materials.rendering.environments import Environment
 from cnf.materials.rendering.metrics import ImageErrors, image_errors
 from cnf.materials.rendering.sphere import Scene, prepare_scene
 from cnf.materials.rendering.tone import exposure_for, tone_map
 
 STEPS = 80  # of the renderer's quadrature
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A material of a study: where it is read from, and which group it belongs to."""
-
-    path: str
-    name: str | None
-    group: str
-
-    def read(self) -> Material:
-        return read_material(self.path, self.name)
-
-
-@dataclass(frozen=True)
-class Light:
-    """The scene all materials are shown in; no path: the studio that cnf generates."""
-
-    path: str | None = None
-    size: int = 128
-
-    def environment(self) -> Environment:
-        return studio() if self.path is None else read_environment(self.path)
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,36 @@
-"""`cnf material compare`: several methods on one or a few materials, side by side as in the paper's figure."""
+"""`python -m studies compare-materials`: methods on a few materials, side by side as in the paper's figure."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.commands import options
-from cnf.materials.commands.single import File, material, train_with_display
+from cnf.materials.commands.single import File, train_with_display
+from cnf.materials.fitting.folders import KeptFit, load_fit
+from cnf.materials.reflectance import Material
+from cnf.materials.rendering.metrics import ImageErrors
+from cnf.materials.rendering.stage import Stage
+from cnf.materials.report import lobes
+from cnf.materials.report.curves import draw_learning_curves
+from cnf.materials.report.pictures import Panel, draw_comparison
+from cnf.reports.plots import check_pictures
 from cnf.reports.results import check_target, publish
 from cnf.reports.terminal import Seed, say, split_words
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cnf.materials.comparison.comparing import Compared, Comparison
-    from cnf.materials.comparison.stage import Subject
-    from cnf.materials.fitting.folders import KeptFit
-    from cnf.materials.reflectance import Material
+from studies.materials import results as reports
+from studies.materials.cases import PAPER_METHODS, choose_methods
+from studies.materials.comparing import Compared, Comparison
+from studies.materials.subjects import Subject
+from studies.materials.tables import study_text
 
 MOST = 6  # materials of one comparison; more are a study
 
 
-@material.command()
 def compare(
     file: File,
     out: Annotated[Path, typer.Option("--out", help="Folder for fits, tables and pictures.")],
@@ -58,25 +63,22 @@ def compare(
     env: options.Env = None,
     size: options.Size = 256,
 ) -> None:
-    """Fit a material by several methods and show them beside it, with maps of their errors.
+    """Several methods on a few materials, side by side.
+
+    Fits a material by each and shows them beside it, with maps of their errors.
 
     Finished fits are kept in the folder and not made again with the same settings: after Ctrl-C, the same command goes
     on.
     """
-    from cnf.materials.comparison.comparing import Comparison
-    from cnf.materials.comparison.stage import Stage
-    from cnf.materials.fitting.folders import load_fit
-    from cnf.reports.plots import check_pictures
-
     folders = [Path(word) for word in split_words(fits)]
-    ways = options.choose_methods(methods, () if folders else options.PAPER_METHODS)
+    ways = choose_methods(methods, () if folders else PAPER_METHODS)
     settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = open_all(file, list(dict.fromkeys(name or [])))
     if folders and len(given) > 1:
         raise CnfError(f"--fits are of one material; {len(given)} were named")
     kept = [(folder, load_fit(folder)) for folder in folders]
-    environment = options.choose_light(env, size).environment()
+    environment = options.open_light(env)
     check_target(out)
     check_pictures()
     found: list[tuple[Comparison, list[Compared]]] = []
@@ -96,12 +98,10 @@ def compare(
 
 def open_all(file: str, names: Sequence[str | None]) -> list[tuple[Subject, Material]]:
     """Every material that was named, as a subject and read."""
-    from cnf.materials.comparison.stage import Subject
-
     if len(names) > MOST:
         raise CnfError(
             f"a comparison shows at most {MOST} materials, {len(names)} were named; more are a study: "
-            "python -m studies materials, in a checkout"
+            "python -m studies materials"
         )
     read = [(name, options.open_material(file, name)) for name in names or (None,)]
     group = read[0][1].label if len(read) == 1 else "Materials"
@@ -133,16 +133,9 @@ def run_methods(
 
 def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> None:
     """Print the table; write it, the figure, slices of the reflectance and learning curves, all or none of them."""
-    from cnf.materials.rendering.metrics import ImageErrors
-    from cnf.materials.report import cases as conversions
-    from cnf.materials.report import results as reports
-    from cnf.materials.report.curves import draw_learning_curves
-    from cnf.materials.report.lobes import draw_lobes
-    from cnf.materials.report.pictures import Panel, draw_comparison
-
     cases = [result.case for _, results in found for result in results]
-    champion = conversions.choose_champion(list(dict.fromkeys(case.method for case in cases)))
-    say(f"\n{reports.study_text(cases)}")
+    champion = reports.choose_champion(list(dict.fromkeys(case.method for case in cases)))
+    say(f"\n{study_text(cases)}")
     with publish(folder, "comparison") as kept:
         place = kept.folder
         standings = dict.fromkeys(c.stage.reference.standing for c, _ in found)
@@ -155,8 +148,8 @@ def report(found: Sequence[tuple[Comparison, list[Compared]]], folder: Path) -> 
             panels += [Panel(r.title, r.image, ImageErrors(r.case.rmse, r.case.psnr, r.case.ssim)) for r in own]
             rows.append((given.label, panels))
             curves = [(given.standing, given), *((r.title, r.material) for r in own)]
-            made.append(draw_lobes(curves, place / f"lobes_{name}.png", given.label))
-            learning = conversions.mean_curves([r.case for r in own])
+            made.append(lobes.draw_lobes(curves, place / f"lobes_{name}.png", given.label))
+            learning = reports.mean_curves([r.case for r in own])
             if learning:
                 made.append(draw_learning_curves(learning, place / f"curves_{name}.png", given.label))
         made.append(draw_comparison(rows, place / "comparison.png"))

@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.materials.comparison.cases import Case
-from cnf.materials.report.method_style import COLOURS, MARKS, TITLES
-from cnf.materials.report.results import (
-    study_latex,
-    study_markdown,
-    study_text,
-    where_order_breaks,
-    write_study,
-)
-from studies.materials.dots import draw_study
+from cnf.materials.report.method_style import COLOURS, TITLES
+from studies.materials.cases import Case
+from studies.materials.dots import MARKS, draw_study
+from studies.materials.results import where_order_breaks, write_study
+from studies.materials.tables import study_latex, study_markdown, study_text
 
 
 def result(material: str, method: str, psnr: float, group: str = "RGL", **changes) -> Case:

@@ -7,25 +7,22 @@ say on which materials another method wins.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from cnf.files import as_path
-from cnf.materials.comparison.cases import Case
-from cnf.materials.report.method_style import title_of
-from cnf.materials.report.tables import check_results, study_latex, study_markdown, study_text
-from cnf.reports.tables import Table, write_text
+import numpy as np
 
-__all__ = [
-    "study_latex",
-    "study_markdown",
-    "study_text",
-    "where_order_breaks",
-    "write_study",
-]
+from cnf.files import as_path, write_text
+from cnf.materials.report.curves import Logged
+from cnf.materials.report.method_style import title_of
+from studies.materials.cases import Case
+from studies.materials.tables import check_results, study_latex, study_markdown, study_text
+from studies.tables import Table
+
 CHAMPION = "kernel-siren"
-COLUMNS = [field.name for field in fields(Case) if field.name not in ("rate", "steps", "losses", "times")]
+COLUMNS = [field.name for field in fields(Case) if field.name not in ("rate", "steps", "losses", "times", "standing")]
 
 
 def where_order_breaks(results: Sequence[Case], champion: str = CHAMPION) -> list[str]:
@@ -89,3 +86,25 @@ def write_study(
         "study.csv": Table(COLUMNS, [[getattr(r, name) for name in COLUMNS] for r in results]).csv(),
     }
     return [write_text(place / name, text.rstrip("\n") + "\n") for name, text in contents.items()]
+
+
+def choose_champion(methods: Sequence[str]) -> str:
+    """Kernel SIREN if it took part, else the last method: tables have the constrained ones at their end."""
+    return CHAMPION if CHAMPION in methods else methods[-1]
+
+
+def mean_curves(cases: Sequence[Case]) -> dict[str, Logged]:
+    """Per method the loss and the seconds at every logged step, averaged over the materials logged at the same steps.
+
+    A material with fewer samples than asked for is trained in fewer steps; the most frequent length counts.
+    """
+    found: dict[str, Logged] = {}
+    for method in dict.fromkeys(case.method for case in cases):
+        own = [case for case in cases if case.method == method and case.steps]
+        if not own:
+            continue
+        steps = Counter(tuple(case.steps) for case in own).most_common(1)[0][0]
+        same = [case for case in own if tuple(case.steps) == steps]
+        losses, times = (np.mean([getattr(case, name) for case in same], axis=0) for name in ("losses", "times"))
+        found[method] = list(steps), losses.tolist(), times.tolist()
+    return found

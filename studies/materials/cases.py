@@ -1,29 +1,24 @@
-"""Comparison, cases: one method on one material, measured."""
+"""Materials, cases: one method on one material, measured."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from cnf.errors import FileError
-from cnf.files import as_path
+from cnf.errors import CnfError, FileError
+from cnf.files import as_path, hash_file
+from cnf.materials.commands import options
 from cnf.materials.fitting.fit import Fit, Settings
-from cnf.materials.fitting.fitted import FittedMaterial, as_material
+from cnf.materials.fitting.fitted import as_material
+from cnf.materials.fitting.measuring import held_out_error, time_inference
 from cnf.materials.fitting.methods import find_method
-from cnf.materials.fitting.sampling import draw_samples
 from cnf.materials.reflectance import Material
-from cnf.materials.reflectance.checksums import hash_file
 from cnf.materials.reflectance.reading import is_generated
 from cnf.materials.rendering.metrics import ImageErrors
+from cnf.reports.terminal import split_words
 
-HELD_OUT, HELD_SEED = 20_000, 2**40  # samples that no training sees: seeds of trainings are smaller
-TIMED = 100_000  # evaluations that inference is timed with; scaled to a million
-
-
+PAPER_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 MEASURES = ("rmse", "psnr", "ssim", "log_error")  # what a case must have to count as finished
 
 
@@ -47,6 +42,7 @@ class Case:
     steps: Sequence[int] = ()
     losses: Sequence[float] = ()
     times: Sequence[float] = ()
+    standing: str = "Reference"  # what the picture it is held against is, see `Material`
 
     @property
     def finished(self) -> bool:
@@ -79,31 +75,13 @@ def measure(fit: Fit, material: Material, group: str, errors: ImageErrors) -> Ca
         losses=fit.course.loss,
         times=fit.course.seconds,
         rate=learning_rate(fit.method.name, fit.settings),
+        standing=material.standing,
     )
 
 
 def worst(residuals: Sequence[float]) -> float:
     """The largest, infinite if any is NaN."""
     return math.inf if any(map(math.isnan, residuals)) else max(residuals, default=math.nan)
-
-
-def held_out_error(fitted: FittedMaterial, material: Material) -> float:
-    """Mean |d log(1 + f)| at fresh samples, drawn as those of the training."""
-    from cnf.materials.reflectance.angles import decode
-
-    samples = draw_samples(material, HELD_OUT, HELD_SEED)
-    found = torch.log1p(fitted(decode(samples.points)))
-    return float((found - samples.logs).abs().mean())
-
-
-def time_inference(fitted: FittedMaterial, count: int = TIMED) -> float:
-    """Seconds for a million evaluations, from `count`."""
-    generator = torch.Generator().manual_seed(0)
-    angles = torch.rand(count, 3, dtype=torch.float64, generator=generator)
-    fitted(angles[:1000])
-    started = time.perf_counter()
-    fitted(angles)
-    return (time.perf_counter() - started) * 1e6 / count
 
 
 def hash_source(path: str | None) -> str:
@@ -119,3 +97,13 @@ def hash_source(path: str | None) -> str:
 def learning_rate(method: str, settings: Settings) -> float:
     """The rate a fit is trained with: that of the settings, or the method's own."""
     return find_method(method).rate if settings.rate is None else settings.rate
+
+
+def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_METHODS) -> list[str]:
+    """Names of methods, separated by commas, each known."""
+    names = split_words(list(given)) if given else []
+    if given and not names:
+        raise CnfError(f"--methods is empty; choose from {options.ALL_METHODS}")
+    for name in names:
+        find_method(name)
+    return names or list(default)

@@ -1,1 +1,0 @@
-"""Comparison: methods on one material, under one light, measured and kept."""
