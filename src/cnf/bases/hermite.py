@@ -223,10 +223,7 @@ class HermiteEvaluator:
                 continue
             mixed = [_mixed(requests[k], probe.requests[j]) for k, j in pairs]
             indices = sorted({index for weights in mixed for index in weights})
-            one = torch.ones((), dtype=x.dtype, device=x.device)
-            plain = PlainKernel(self.kernel, probe.points)
-            derived = plain.rows(x, [Request(0, {index: one}) for index in indices])  # (P, |indices|, Q)
-            lookup = {index: derived[:, i] for i, index in enumerate(indices)}
+            lookup = dict(PlainKernel(self.kernel, probe.points).derivatives(x, indices))  # each (P, Q)
             for (k, j), weights in zip(pairs, mixed, strict=True):
                 cell = _weighted_sum(lookup, weights)
                 if probe.nodes > 1:

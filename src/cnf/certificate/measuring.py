@@ -23,6 +23,7 @@ from cnf.systems.formulation import Expansion
 from cnf.systems.quadrature import doubts, quadrature_errors
 
 ALONE = 8  # points of a constraint that are also evaluated on their own
+LEAST, SHARE = 4, 8  # a sample has at least so many points, and else at most one in so many
 CROWD = 64  # points of a query in which fewer are evaluated as well: products of matrices round by their size
 
 
@@ -120,8 +121,9 @@ def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tu
 def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     """Points to measure, half of them the worst by the solver's account, half spread evenly; None: all."""
     count = off.shape[0]
-    if sample is None or count <= sample:
+    if sample is None or count <= LEAST:
         return None
+    sample = min(sample, max(LEAST, count // SHARE))
     even = torch.linspace(0, count - 1, sample - sample // 2, device=off.device).long()
     worst = off.amax(dim=1).topk(sample // 2).indices
     return torch.unique(torch.cat([even, worst]))

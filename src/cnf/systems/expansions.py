@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, Evaluator, values_request
-from cnf.bases.local import LocalEvaluator
+from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, Piece, add_rows, sum_in_pieces
 from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import sum_over_neighbours
+from cnf.systems.source_sums import SourceSums
 
 ROWS = 2**22  # matrix entries evaluated at once when no gradient is kept
 KEEP = 2**23  # entries from which on they are evaluated again in the backward pass, not kept
@@ -92,34 +94,50 @@ class GlobalExpansion(BasisExpansion):
     """Every function looked at from every point."""
 
     def values(self, points: Tensor) -> Tensor:
-        if self.shared:
-            parts = [self._shared_values(piece) for piece in self._pieces(points, 1)]
-        else:
-            requests = [values_request(points.shape[1], points, c) for c in range(self.channels)]
-            parts = [
-                torch.stack([row[:, c] @ self._weights(c) for c in range(self.channels)], dim=1)
-                for piece in self._pieces(points, len(requests))
-                for row in [self.evaluator.rows(piece, requests)]
-            ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        channels = range(self.channels)
+        if self.shared and self._sources is None:
+            parts = [self._shared_values(piece) for piece in self._pieces(points)]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
+        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
+        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
 
     def _shared_values(self, points: Tensor) -> Tensor:
         matrix = self.evaluator.rows(points, [values_request(points.shape[1], points)])[:, 0]  # (P, N)
         return matrix @ (self.weights if self.weights.dim() == 2 else self.weights[:, None])
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
-        return add_rows(((probe, self._in_pieces(self._summed, probe)) for probe in probes), shape, self.weights)
+        parts = ((probe, self._in_pieces(self._sums(probe, False), probe)) for probe in probes)
+        return add_rows(parts, shape, self.weights)
 
     def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
         both = self.weights.new_zeros(2, *shape, dtype=torch.float64)
         for probe in probes:
-            parts = self._in_pieces(self._summed_and_rounded, probe)  # (P, 2, K)
+            parts = self._in_pieces(self._sums(probe, True), probe)  # (P, 2, K)
             both = both.index_add(2, torch.tensor(probe.rows, device=both.device), parts.transpose(0, 1))
         return both[0], torch.finfo(self.weights.dtype).eps * both[1].sqrt()
 
     def _in_pieces(self, piece: Piece, probe: Probe) -> Tensor:
-        entries = len(probe.requests) * max(self.size, 1)
+        entries = len(probe.requests) * max(self._width, 1)
         return sum_in_pieces(piece, probe, max(1, ROWS // entries), KEEP // entries)
+
+    def _sums(self, probe: Probe, squares: bool) -> Piece:
+        """What sums at some points: (P, K); with `squares`, (P, 2, K), the squares of the terms beside the sums."""
+        if self._sources is not None:
+            sources = SourceSums(self._sources, self.weights, {r.channel for r in probe.requests})
+            return lambda points, requests: sources.sums(points, requests, squares)
+        return self._summed_and_rounded if squares else self._summed
+
+    @property
+    def _width(self) -> int:
+        """Functions, or the nodes of the integrals that they come from if these are more."""
+        if self._sources is None:
+            return self.size
+        return max(centres.points.shape[0] for centres in self._sources.centres)
+
+    @cached_property
+    def _sources(self) -> SourceEvaluator | None:
+        """The evaluator, if its functions are derivatives of one kernel of the coordinates."""
+        return self.evaluator if isinstance(self.evaluator, SourceEvaluator) else None
 
     def _summed(self, points: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K)."""
@@ -137,10 +155,10 @@ class GlobalExpansion(BasisExpansion):
     def _weights(self, channel: int) -> Tensor:
         return self.weights if self.weights.dim() == 1 else self.weights[:, channel]
 
-    def _pieces(self, points: Tensor, requests: int) -> Sequence[Tensor]:
+    def _pieces(self, points: Tensor) -> Sequence[Tensor]:
         if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
             return [points]
-        return points.split(max(1, ROWS // max(1, self.size * requests)))
+        return points.split(max(1, ROWS // max(1, self.size)))
 
 
 def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:

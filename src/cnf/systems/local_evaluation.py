@@ -16,6 +16,7 @@ from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Strengths
 from cnf.operators.expansion import Probe, Request, combine
 from cnf.operators.jets import MultiIndex, add
+from cnf.systems.source_sums import strengths_of
 
 PAIRS = 2**16  # pairs evaluated at once: few enough for their arrays to stay in the cache
 POINTS = 2**15  # points whose neighbours are looked for at once
@@ -84,13 +85,7 @@ def _of_sources(
     asked = sorted({(r.channel, index) for r in probe.requests for index in r.weights})
     channels = sorted({c for c, _ in asked})
     centres = evaluator.centres[group]
-    everywhere = torch.arange(centres.points.shape[0], device=weights.device)
-    strengths: dict[int, Strengths] = {}
-    for channel in channels:
-        own = [r for r, c in enumerate(centres.channels) if c is None or c == channel]
-        table = weights[centres.columns[own].T]  # (Q, R) or (Q, R, C)
-        table = table if table.dim() == 2 else table[..., channel]
-        strengths[channel] = evaluator.strengths(table, everywhere, own, group) if own else {}
+    strengths = {channel: strengths_of(evaluator, weights, group, channel) for channel in channels}
 
     def contribution(x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request]) -> Tensor:
         z = x.T[:, p] - centres.points.T[:, q]
