@@ -101,6 +101,21 @@ def test_values_of_one_channel_do_not_hide_another():
     assert certificate.residuals["u1"].relative == pytest.approx(0.5, rel=1e-6)
 
 
+@pytest.mark.parametrize("factor", ["1000000", "237196.1"])
+def test_coefficients_mean_what_is_written(factor):
+    """a (x - 10^6) u = 1 one millionth beside x = 10^6: u = 1 / (a (x - 10^6)), the difference being exact in float64.
+    Multiplied out, a x - 10^6 a loses ten digits of it; and so it does in the argument of a function."""
+    points = at(1e6 + 1e-6)
+    known = float(factor) * (points - 1e6)
+    for operator, coefficient in (("{}", known), (r"\cos{}", torch.cos(known))):
+        asked = LINE.constraint(operator.format(f"({factor} (x - 1000000))") + " u = 1", at=points, name="c")
+        solution = cnf.ConstrainedField(cnf.bases.Kernel(LINE, points, cnf.kernels.Gaussian(1.0)), asked).solve()
+        assert solution.certificate.exact
+        assert float((coefficient * solution(points) - 1).abs().max().detach()) <= 1e-14
+        (again,) = pickle.loads(pickle.dumps(asked.operator)).rows[0]
+        assert again == asked.operator.rows[0][0]
+
+
 def test_values_keep_the_digits_they_were_given_with():
     """u = 0.1 in float64 at points in float32, in a field that another constraint makes float64: 0.1 to 1e-15."""
     space = cnf.Space("x", "u")
