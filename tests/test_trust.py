@@ -116,6 +116,34 @@ def test_coefficients_mean_what_is_written(factor):
         assert again == asked.operator.rows[0][0]
 
 
+@pytest.mark.parametrize("rough", [cnf.kernels.Matern(0.5, 0.1), cnf.kernels.Wendland(0, 3.0)])
+def test_rough_kernels_behind_an_encoder(rough):
+    """Values at 30 anchors of kernels that go like 1 - r: an r of 1e-8 where it is zero would show in the eighth digit
+    of every point asked alone."""
+    points = torch.rand(30, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    sides = torch.sin(5 * points[:, 0])
+    basis = cnf.bases.Kernel(PLANE, points, rough, cnf.encoders.SIREN(2, 32, (24,), omega=5, seed=2))
+    solution = cnf.ConstrainedField(basis, PLANE.constraint("u", at=points, equals=sides, name="data")).solve()
+    assert solution.certificate.exact
+    assert misses(solution, points, sides) <= 1e-13
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("rough", [cnf.kernels.Matern(1.5, 0.5), cnf.kernels.Wendland(1, 1.7)])
+def test_second_derivatives_in_float32_near_a_centre(rough, encoded):
+    """u_xx of kernels that go like |x|^3 at their centre, 3e-4 beside it and at it: float32 gives what float64 does."""
+    anchors, points = at(0.5203, 0.2), at(0.5203, 0.5206, 0.2, 0.20003)
+    encoder = cnf.encoders.MLP(1, 8, (8,), seed=0) if encoded else None
+    basis = cnf.bases.Kernel(LINE, anchors.float(), rough, encoder)
+    one = LINE.operator(r"\partial_x^2 u")
+    found = []
+    for kind in (torch.float32, DOUBLE):
+        basis = copy.deepcopy(basis).to(kind)
+        (probe,) = cnf.operators.expansion.expand(one, points.float().to(kind))
+        found.append(basis.rows(probe.points, probe.requests).detach().double())
+    assert float((found[0] - found[1]).abs().max()) <= 2e-5 * float(found[1].abs().max())
+
+
 def test_values_keep_the_digits_they_were_given_with():
     """u = 0.1 in float64 at points in float32, in a field that another constraint makes float64: 0.1 to 1e-15."""
     space = cnf.Space("x", "u")
