@@ -101,6 +101,19 @@ def test_values_of_one_channel_do_not_hide_another():
     assert certificate.residuals["u1"].relative == pytest.approx(0.5, rel=1e-6)
 
 
+@pytest.mark.parametrize("gap", [1e-9, 1e-10])
+def test_contradictions_are_not_excused_by_sizes(gap):
+    """u_x = 1 and u_x = 2 at one point, beside values of 1 within 1e-9 of it: slopes of 1 are nothing beside 1 / 1e-9,
+    but no field has both."""
+    values = LINE.constraint("u = 1", at=at(0.3, 0.3 + gap / 2, 0.3 + gap), name="values")
+    slopes = [LINE.constraint(rf"\partial_x u = {k}", at=at(0.3), name=f"slope{k}") for k in (1, 2)]
+    with pytest.warns(cnf.errors.ViolationWarning, match="slope"):
+        certificate = cnf.ConstrainedField(kernel(), [values, *slopes]).solve().certificate
+    assert set(certificate.violated) == {"slope1", "slope2"}
+    assert certificate.residuals["slope1"].relative == pytest.approx(0.5, rel=1e-3)
+    assert certificate.conflicts
+
+
 @pytest.mark.parametrize("factor", ["1000000", "237196.1"])
 def test_coefficients_mean_what_is_written(factor):
     """a (x - 10^6) u = 1 one millionth beside x = 10^6: u = 1 / (a (x - 10^6)), the difference being exact in float64.
