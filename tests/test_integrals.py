@@ -402,3 +402,12 @@ def test_jumps_beside_an_edge_are_cut(centre: float, beside: float):
     height = float(solution(torch.tensor([[centre, 0.5 + beside]], dtype=torch.float64)).detach())
     assert solution.certificate.exact
     assert height * width * math.sqrt(math.pi / 2) * (share[1] - share[0]) == pytest.approx(1, abs=1e-12)
+
+
+def test_integrals_that_would_take_hours_are_refused():
+    """Double integrals of narrow kernels, each an integral itself: 1e12 kernels, and an error at once that says so."""
+    points = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    asked = PLANE.constraint(r"\int_0^1 \int_0^1 u \, dx \, dy = x", at=points, name="a")
+    basis = cnf.bases.Hermite(PLANE, [asked], cnf.kernels.Gaussian(0.005))
+    with pytest.raises(cnf.errors.BasisError, match="hours"):
+        cnf.ConstrainedField(basis, asked)
