@@ -383,3 +383,31 @@ def test_differences_and_integrals_in_one_condition(latex: str):
     assert solution.certificate.exact
     for x in points[:, 0].tolist():
         assert MIXED[latex](field_on(solution), x) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("centre", [0.601, 1.3995])
+@pytest.mark.parametrize("beside", [0.0, 0.1])
+def test_jumps_beside_an_edge_are_cut(centre: float, beside: float):
+    """The integral of a Gaussian truncated at three bandwidths, which end 0.001 or less inside of [0, 2], or on a line
+    that passes its centre: the error function says how much it is."""
+    width, half = 0.2, math.sqrt(0.36 - beside**2)
+    basis = cnf.bases.Kernel(
+        PLANE, torch.tensor([[centre, 0.5]], dtype=torch.float64), cnf.kernels.TruncatedGaussian(width)
+    )
+    line = torch.tensor([[0.3, 0.5 + beside]], dtype=torch.float64)
+    asked = PLANE.constraint(r"\int_0^2 u \, dx = 1", at=line, name="a")
+    solution = cnf.ConstrainedField(basis, asked).solve()
+    ends = [max(0.0, centre - half) - centre, min(2.0, centre + half) - centre]
+    share = [math.erf(end / width / math.sqrt(2)) for end in ends]
+    height = float(solution(torch.tensor([[centre, 0.5 + beside]], dtype=torch.float64)).detach())
+    assert solution.certificate.exact
+    assert height * width * math.sqrt(math.pi / 2) * (share[1] - share[0]) == pytest.approx(1, abs=1e-12)
+
+
+def test_integrals_that_would_take_hours_are_refused():
+    """Double integrals of narrow kernels, each an integral itself: 1e12 kernels, and an error at once that says so."""
+    points = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    asked = PLANE.constraint(r"\int_0^1 \int_0^1 u \, dx \, dy = x", at=points, name="a")
+    basis = cnf.bases.Hermite(PLANE, [asked], cnf.kernels.Gaussian(0.005))
+    with pytest.raises(cnf.errors.BasisError, match="hours"):
+        cnf.ConstrainedField(basis, asked)

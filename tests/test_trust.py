@@ -101,6 +101,62 @@ def test_values_of_one_channel_do_not_hide_another():
     assert certificate.residuals["u1"].relative == pytest.approx(0.5, rel=1e-6)
 
 
+@pytest.mark.parametrize("gap", [1e-9, 1e-10])
+def test_contradictions_are_not_excused_by_sizes(gap):
+    """u_x = 1 and u_x = 2 at one point, beside values of 1 within 1e-9 of it: slopes of 1 are nothing beside 1 / 1e-9,
+    but no field has both."""
+    values = LINE.constraint("u = 1", at=at(0.3, 0.3 + gap / 2, 0.3 + gap), name="values")
+    slopes = [LINE.constraint(rf"\partial_x u = {k}", at=at(0.3), name=f"slope{k}") for k in (1, 2)]
+    with pytest.warns(cnf.errors.ViolationWarning, match="slope"):
+        certificate = cnf.ConstrainedField(kernel(), [values, *slopes]).solve().certificate
+    assert set(certificate.violated) == {"slope1", "slope2"}
+    assert certificate.residuals["slope1"].relative == pytest.approx(0.5, rel=1e-3)
+    assert certificate.conflicts
+
+
+@pytest.mark.parametrize("factor", ["1000000", "237196.1"])
+def test_coefficients_mean_what_is_written(factor):
+    """a (x - 10^6) u = 1 one millionth beside x = 10^6: u = 1 / (a (x - 10^6)), the difference being exact in float64.
+    Multiplied out, a x - 10^6 a loses ten digits of it; and so it does in the argument of a function."""
+    points = at(1e6 + 1e-6)
+    known = float(factor) * (points - 1e6)
+    for operator, coefficient in (("{}", known), (r"\cos{}", torch.cos(known))):
+        asked = LINE.constraint(operator.format(f"({factor} (x - 1000000))") + " u = 1", at=points, name="c")
+        solution = cnf.ConstrainedField(cnf.bases.Kernel(LINE, points, cnf.kernels.Gaussian(1.0)), asked).solve()
+        assert solution.certificate.exact
+        assert float((coefficient * solution(points) - 1).abs().max().detach()) <= 1e-14
+        (again,) = pickle.loads(pickle.dumps(asked.operator)).rows[0]
+        assert again == asked.operator.rows[0][0]
+
+
+@pytest.mark.parametrize("rough", [cnf.kernels.Matern(0.5, 0.1), cnf.kernels.Wendland(0, 3.0)])
+def test_rough_kernels_behind_an_encoder(rough):
+    """Values at 30 anchors of kernels that go like 1 - r: an r of 1e-8 where it is zero would show in the eighth digit
+    of every point asked alone."""
+    points = torch.rand(30, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    sides = torch.sin(5 * points[:, 0])
+    basis = cnf.bases.Kernel(PLANE, points, rough, cnf.encoders.SIREN(2, 32, (24,), omega=5, seed=2))
+    solution = cnf.ConstrainedField(basis, PLANE.constraint("u", at=points, equals=sides, name="data")).solve()
+    assert solution.certificate.exact
+    assert misses(solution, points, sides) <= 1e-13
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("rough", [cnf.kernels.Matern(1.5, 0.5), cnf.kernels.Wendland(1, 1.7)])
+def test_second_derivatives_in_float32_near_a_centre(rough, encoded):
+    """u_xx of kernels that go like |x|^3 at their centre, 3e-4 beside it and at it: float32 gives what float64 does."""
+    anchors, points = at(0.5203, 0.2), at(0.5203, 0.5206, 0.2, 0.20003)
+    encoder = cnf.encoders.MLP(1, 8, (8,), seed=0) if encoded else None
+    basis = cnf.bases.Kernel(LINE, anchors.float(), rough, encoder)
+    one = LINE.operator(r"\partial_x^2 u")
+    found = []
+    for kind in (torch.float32, DOUBLE):
+        basis = copy.deepcopy(basis).to(kind)
+        (probe,) = cnf.operators.expansion.expand(one, points.float().to(kind))
+        found.append(basis.rows(probe.points, probe.requests).detach().double())
+    assert float((found[0] - found[1]).abs().max()) <= 2e-5 * float(found[1].abs().max())
+
+
 def test_values_keep_the_digits_they_were_given_with():
     """u = 0.1 in float64 at points in float32, in a field that another constraint makes float64: 0.1 to 1e-15."""
     space = cnf.Space("x", "u")

@@ -103,12 +103,15 @@ def _filed(problem: Problem, field: cnf.ConstrainedField) -> cnf.Solution:
 
 
 def _there_and_back(problem: Problem, field: cnf.ConstrainedField) -> cnf.Solution:
-    """Through the other precision and back; points and right-hand sides are those of float32 then."""
+    """Through the other precision and back; the points are those of float32 then, the right-hand sides as given.
+
+    A constraint keeps the digits of its right-hand sides, so a field that is widened again asks for what it was given.
+    """
     other = torch.float32 if field.dtype == torch.float64 else torch.float64
     field.to(other)
     assert field.eval().solution is not None
     for part in problem.parts:
-        part.points, part.values = (torch.tensor(a).float().double().numpy() for a in (part.points, part.values))
+        part.points = torch.tensor(part.points).float().double().numpy()
     return field.to(torch.float64 if other == torch.float32 else torch.float32).eval().solution
 
 

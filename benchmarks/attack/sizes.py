@@ -2,7 +2,8 @@
 
 s = sqrt(sum over terms of (|w| / prod_k l_k^alpha_k)^2), with w the coefficient (under an integral: the integral of
 |w|) and l_k the extent of all points; the natural size is s times the lower median of |g| / s over conditions that ask
-for something. An error is relative to the larger of |g| and that.
+for something, among those on the same channels, directly or through others. An error is relative to the larger of |g|
+and that.
 """
 
 from __future__ import annotations
@@ -54,9 +55,24 @@ def scales(parts: Sequence[tuple[Asked, np.ndarray, np.ndarray]]) -> list[np.nda
     extent = every.max(axis=0) - every.min(axis=0)
     extent = np.where(extent > 0, extent, 1.0)
     sizes = [row_sizes(asked, points, extent) for asked, points, _ in parts]
-    sides = np.concatenate([np.abs(values).ravel() for _, _, values in parts])
-    flat = np.concatenate([s.ravel() for s in sizes])
+    amplitudes = np.zeros(len(parts))
+    for group in np.unique(tied(parts)):
+        own = np.flatnonzero(tied(parts) == group)
+        amplitudes[own] = amplitude([parts[i][2] for i in own], [sizes[i] for i in own])
+    return [np.maximum(np.abs(values), s * a) for (_, _, values), s, a in zip(parts, sizes, amplitudes, strict=True)]
+
+
+def tied(parts: Sequence[tuple[Asked, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """A number for each part, the same for parts that share channels: powers of the matrix of who shares with whom."""
+    channels = [{term.channel for row in asked.rows for term in row} for asked, _, _ in parts]
+    shares = np.array([[float(bool(a & b)) for b in channels] for a in channels])
+    reached = np.linalg.matrix_power(shares + np.eye(len(parts)), len(parts)) > 0
+    return reached.argmax(axis=1)  # the first one that is reached
+
+
+def amplitude(values: Sequence[np.ndarray], sizes: Sequence[np.ndarray]) -> float:
+    """What conditions with these right-hand sides typically ask of the field."""
+    sides, flat = (np.concatenate([np.abs(a).ravel() for a in arrays]) for arrays in (values, sizes))
     asking = (sides > NOTHING * sides.max()) & (flat > 0)
-    amplitudes = np.sort(sides[asking] / flat[asking])
-    amplitude = amplitudes[(amplitudes.size - 1) // 2] if amplitudes.size else 1.0
-    return [np.maximum(np.abs(values), s * amplitude) for (_, _, values), s in zip(parts, sizes, strict=True)]
+    found = np.sort(sides[asking] / flat[asking])
+    return float(found[(found.size - 1) // 2]) if found.size else 1.0

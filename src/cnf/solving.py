@@ -74,7 +74,8 @@ def with_rules(
     function = None if base is None else base_function(basis, base, constraints)
 
     def judges() -> list[tuple[Judge, int]]:
-        known = [(basis_judge(basis.snapshot()), basis.size)]
+        evaluator = basis.snapshot()
+        known = [(basis_judge(evaluator), int(getattr(evaluator, "work", basis.size)))]
         return known if function is None else [*known, (function_judge(function), len(basis.space.channels))]
 
     return resolve(constraints, detail(), judges)

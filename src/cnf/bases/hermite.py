@@ -132,6 +132,11 @@ class HermiteEvaluator:
     kernel: KernelProfile
     columns: list[Functionals]
 
+    @property
+    def work(self) -> int:
+        """Kernels evaluated for every point: as many as there are nodes under integrals, not one per function."""
+        return sum(probe.points.shape[0] for functionals in self.columns for probe in functionals.probes)
+
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K, N); never more than PIECE pairs of a point and a node at once, however many nodes integrals have."""
         widest = max(probe.points.shape[0] for functionals in self.columns for probe in functionals.probes)

@@ -42,6 +42,8 @@ from cnf.operators.detail import Detail
 from cnf.operators.expansion import Request, wanted
 from cnf.operators.jets import Bundle, MultiIndex
 
+CLOSE = 1e-6  # squared distance of features, over their squares, below which too many digits of it cancel
+
 
 class Kernel(Basis):
     """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates."""
@@ -94,7 +96,9 @@ class Kernel(Basis):
     def _metric(self) -> HiddenMetric | None:
         """The short way to plain values, if the encoder ends in a linear layer that is not narrow."""
         length = getattr(self.kernel, "length", None)
-        if self.encoder is None or not self.kernel.distance or not isinstance(length, Tensor) or length.dim():
+        if self.encoder is None or not self.kernel.distance or _is_rough(self.kernel):
+            return None
+        if not isinstance(length, Tensor) or length.dim():
             return None
         parts = split_encoder(self.encoder)
         return None if parts is None else HiddenMetric.of(*parts, length, self.anchors)
@@ -224,15 +228,21 @@ class EncodedKernel:
             for index, value in encode(self.encoder, x, indices).items()
         }
         phi = {index: None if v is None else v.expand(x.shape[0], -1)[p] for index, v in phi.items()}  # (E, F)
-        centres, zero = self.features[q], indices[0]
+        centres = self.features[q]
         if not self.kernel.distance:
             products = [_collapsed(phi, r) * centres for r in requests]
             return side_by_side([product.sum(dim=1, keepdim=True) for product in products])
-        value = phi[zero]
+        return self._of_pairs(phi, centres, indices, requests)
+
+    def _of_pairs(
+        self, phi: Bundle, centres: Tensor, indices: Sequence[MultiIndex], requests: Sequence[Request]
+    ) -> Tensor:
+        """Encoded points and centres (E, F), each with its partner -> (E, K, 1), from their differences."""
+        value = phi[indices[0]]
         assert value is not None
-        phi[zero] = value - centres
-        argument = {index: _square(phi, index) for index in indices}  # (E, 1)
-        s = argument.pop(zero)
+        apart = {**phi, indices[0]: value - centres}
+        argument = {index: _square(apart, index) for index in indices}  # (E, 1)
+        s = argument.pop(indices[0])
         assert s is not None
         return self.kernel.chain(requests, s, argument)
 
@@ -293,7 +303,18 @@ class EncodedKernel:
             square = jets.total(weighted(w, squares[i]) for i, w in known.items())
             return self._derivative(slope, square, centres, value.shape[0])
 
-        return self.kernel.chain(requests, s, argument, first_order)
+        found = self.kernel.chain(requests, s, argument, first_order)
+        if self.kernel.smoothness is None:
+            return found
+        # At its centre a kernel with few derivatives goes like a power of r: what cancels in |phi|^2 + |c|^2 - 2 phi.c
+        # makes 1e-8 of r where it should be zero, so pairs that all but coincide are taken from their differences.
+        with torch.no_grad():
+            p, q = torch.nonzero(s <= CLOSE * (square + right[:, -1]), as_tuple=True)
+        if not p.numel():
+            return found
+        own: Bundle = {i: None if v is None else v.expand(value.shape[0], -1)[p] for i, v in phi.items()}
+        pairs = self._of_pairs(own, centres[q], indices, at_pairs(requests, p, q))[:, :, 0]  # (E, K)
+        return found.transpose(1, 2).index_put((p, q), pairs).transpose(1, 2)
 
     def _derivative(self, slope: Tensor | None, square: Tensor | None, centres: Tensor, count: int) -> Tensor | None:
         """square - 2 slope.c as one product."""
@@ -308,6 +329,11 @@ class EncodedKernel:
         left = torch.cat([(-2 * slope).expand(rows, -1), column.expand(rows, -1)], dim=1)
         right = torch.cat([centres, torch.ones_like(centres[:, :1])], dim=1)
         return left @ right.T
+
+
+def _is_rough(kernel: KernelProfile) -> bool:
+    """A kernel that goes like 1 - r at its centre: an s that is 1e-16 off there is a value that is 1e-8 off."""
+    return kernel.smoothness is not None and kernel.smoothness < 2
 
 
 def _collapsed(phi: Bundle, request: Request) -> Tensor:

@@ -3,7 +3,7 @@
 A kernel scales its arguments (`scaled`), then sees only s = |z - z'|^2 >= 0; `profile(s, n)` returns k and its first n
 derivatives. Writing kernels in s, never in the distance r, keeps every derivative finite at the centre, where the
 diagonal of the system sits. Where a derivative in s grows like a negative power of r (Matern, Wendland beyond half
-their smoothness), it is always multiplied by factors that vanish faster; `TINY` stands in for r = 0 there.
+their smoothness), it is always multiplied by factors that vanish faster; `away_from_zero` keeps it finite there.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
-TINY = {torch.float64: 1e-32, torch.float32: 1e-6}
 MOST_DIMENSIONS = 64  # that a Wendland kernel is positive definite in; its exact polynomials grow with them
-LEAST = 1e-32  # stands in for s = 0 where no negative power is taken: only the slope of the root must be finite
+LEAST = 1e-32  # stands in for s = 0: the slope of the root must be finite
 
 
 def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -107,6 +106,14 @@ class ScaledKernel(KernelProfile):
 
     def _length_config(self) -> float | list[float]:
         return self.length.detach().tolist()
+
+
+def away_from_zero(s: Tensor, power: int) -> Tensor:
+    """s not smaller than it may be if r^-power is to stay within the range of its precision, and no larger than that.
+
+    What is kept away from zero is wrong: a derivative of the kernel at r below the bound comes out as if it were there.
+    """
+    return s.clamp_min(max(LEAST, torch.finfo(s.dtype).tiny ** (1.8 / max(1, power))))
 
 
 def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> list[Tensor]:
@@ -238,10 +245,12 @@ class Matern(ScaledKernel):
         nu = self.nu
         # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
         z = torch.sqrt(2 * nu * s.clamp_min(LEAST))
-        away = torch.sqrt(2 * nu * s.clamp_min(TINY.get(s.dtype, 1e-6))) if order > nu else z
         decay = torch.exp(-z)
         norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
-        found = [(-nu) ** m / norm * self._reduced(nu - m, z if m < nu else away, decay) for m in range(order + 1)]
+        found = []
+        for m in range(order + 1):
+            apart = z if m < nu else torch.sqrt(2 * nu * away_from_zero(s, round(2 * (m - nu))))
+            found.append((-nu) ** m / norm * self._reduced(nu - m, apart, decay))
         zero, one = torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)
         at_zero = [(-nu) ** m / norm * self._reduced(nu - m, zero, one).item() for m in range(int(nu) + 1)]
         return smooth_at_centre(s, found, at_zero)
@@ -302,12 +311,11 @@ class Wendland(ScaledKernel):
         if order > 2 * self.k:
             raise BasisError(f"a Wendland kernel of smoothness {self.k} has {2 * self.k} derivatives, not {order}")
         root = torch.sqrt(s.clamp_min(LEAST))
-        away = torch.sqrt(s.clamp_min(TINY.get(s.dtype, 1e-6))) if order > self.k else root
         gap = (1 - root).clamp_min(0)
         found = []
         for m in range(order + 1):
             power, coefficients, lowest = self._tables[m]
-            r = root if lowest >= 0 else away
+            r = root if lowest >= 0 else torch.sqrt(away_from_zero(s, -lowest))
             scale = (-0.5) ** m / self._norm
             total: Tensor | float = scale * float(coefficients[-1])
             for c in reversed(coefficients[:-1]):

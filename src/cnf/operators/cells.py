@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
 import sympy as sp
+import torch
 from torch import Tensor
 
+from cnf.operators.coefficients import evaluate
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import by_place
 from cnf.operators.frame import symbol
@@ -22,7 +25,7 @@ from cnf.operators.kinks import Layout, Surroundings, lay_along_kinks
 from cnf.operators.operator import Operator
 from cnf.operators.place import Place
 from cnf.operators.place import replace as replaced
-from cnf.operators.ranges import NEGLIGIBLE, Bounds
+from cnf.operators.ranges import NEGLIGIBLE, ROUNDING, Bounds
 from cnf.operators.rules import Rule, cell_nodes, most_nodes
 
 UNITS = 16.0  # natural units that a cell may span
@@ -72,8 +75,10 @@ class Partition:
         spans = _spans(place, bare.near)
         layout = lay_along_kinks(place, bare.coefficients, bare.near, spans)
         axes = []
-        for (low, high), breaks, relative in zip(spans, layout.breaks, layout.relative, strict=True):
+        laid = replace(bare, layout=layout, lower=np.empty((0, len(spans))))
+        for v, ((low, high), breaks, relative) in enumerate(zip(spans, layout.breaks, layout.relative, strict=True)):
             low, high = (0.0, 1.0) if relative else (low, high)
+            breaks = np.union1d(breaks, laid.kinks[v])
             axes.append(np.array([low, *breaks[(breaks > low) & (breaks < high)], high]))
         lower, upper = np.array(list(product(*map(_pairs, axes)))).transpose(2, 0, 1)  # each (B, V)
         return replace(bare, layout=layout, lower=lower, upper=upper)._resolved()
@@ -90,6 +95,27 @@ class Partition:
         variables, points = self.lower.shape[1], self.near.like.shape[0]
         per_cell = 2 ** (1 + len(self.layout.cuts)) * cell_nodes(variables) ** variables
         return max(1, min(most_nodes(variables), MOST_POINTS // points) // per_cell)
+
+    @cached_property
+    def kinks(self) -> list[np.ndarray]:
+        """Where the functions have kinks or jumps along every variable, which cells are to end at.
+
+        One at the very edge of a cell lies between its outermost nodes and the edge: no rule would ever see it. Along
+        lines only: in the plane of two variables kinks are curves, which cells cannot follow.
+        """
+        found = [np.empty(0) for _ in self.place.integrals]
+        if len(found) > 1 or self.layout.relative[0]:
+            return found
+        variable = self.place.integrals[0].variable
+        moving = [self.place.at(name) for name in self.coordinates]
+        if any(variable in e.free_symbols for e in moving if e != variable):
+            return found
+        values = {**self.near.values, variable: self.near.like[:, :1]}
+        columns = [evaluate(e, values, self.near.data, self.near.like).expand(self.near.like.shape) for e in moving]
+        lines = np.unique(torch.cat(columns, dim=1).detach().to(torch.float64).cpu().numpy(), axis=0)
+        known = [self.detail.kinks(k, lines) for k, e in enumerate(moving) if e == variable]
+        found[0] = np.unique(np.concatenate([np.empty(0), *known]))
+        return found if found[0].size <= self.most_cells // 2 else [np.empty(0)]
 
     def halved(self, chosen: np.ndarray, needs: np.ndarray | None = None) -> Partition:
         """The chosen cells (B,) in two, along the variable that needs it most."""
@@ -114,14 +140,9 @@ class Partition:
     def _between(self, low: np.ndarray, high: np.ndarray, side: np.ndarray) -> np.ndarray:
         """Where to divide: at a kink of the functions if one is near the middle, else in the middle."""
         found = (low + high) / 2
-        for v, integral in enumerate(self.place.integrals):
-            axes = [k for k, name in enumerate(self.coordinates) if self.place.at(name) == integral.variable]
-            if not axes or self.layout.relative[v]:
-                continue
-            known = np.concatenate([self.detail.kinks(k) for k in axes])
+        for v, known in enumerate(self.kinks):
             if not known.size:
                 continue
-            known = np.sort(known)
             place = (
                 np.clip(np.searchsorted(known, found), 1, known.size - 1)
                 if known.size > 1
@@ -138,8 +159,17 @@ class Partition:
         return self._examined()[0]
 
     def outgrew(self, then: np.ndarray) -> bool:
-        """Whether any cell has to resolve much more than it did `then`, (B, V)."""
-        return bool((self.needs() > np.maximum(1.5 * then, UNITS / 4)).any())
+        """Whether any cell has to resolve much more than it did `then`, (B, V), or has a kink inside by now."""
+        return self._holds_kinks() or bool((self.needs() > np.maximum(1.5 * then, UNITS / 4)).any())
+
+    def _holds_kinks(self) -> bool:
+        if len(self.kinks) > 1 or not self.kinks[0].size:
+            return False
+        edges = np.unique([self.lower[:, 0], self.upper[:, 0]])
+        inside = self.kinks[0][(self.kinks[0] > edges[0]) & (self.kinks[0] < edges[-1])]
+        after = np.clip(np.searchsorted(edges, inside), 1, edges.size - 1)
+        gaps = np.minimum(np.abs(edges[after] - inside), np.abs(inside - edges[after - 1]))
+        return bool((gaps > ROUNDING * (edges[-1] - edges[0])).any())
 
     def _resolved(self) -> Partition:
         found, doubts = self, set()

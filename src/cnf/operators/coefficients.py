@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from cnf.errors import OperatorError
 from cnf.operators.forward import derivative
 from cnf.operators.frame import Frame, symbol
+from cnf.operators.pairs import Pair, halves, plus, times, whole_power, wide, widened
 
 Datum = Tensor | Callable[[Tensor], Tensor]
 
@@ -86,7 +87,8 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
         if value.numel() == 1:
             if value.requires_grad:
                 return symbol(name), value
-            return sp.sympify(value.item()), None
+            number = value.item()
+            return sp.Integer(number) if isinstance(number, int) else wide(number), None
         values = value.reshape(value.shape[0]) if value.dim() == 2 and value.shape[1] == 1 else value
         if values.dim() != 1:
             raise OperatorError(
@@ -98,7 +100,7 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
         by_name = {s: symbol(s.name) for s in stray if s.name in frame.coordinates}
         if stray - set(by_name):
             raise OperatorError(f"the coefficient {name!r} contains unknown symbols {sorted(map(str, stray))}")
-        return value.xreplace(by_name), None
+        return widened(value.xreplace(by_name)), None
     if callable(value):
         return data_function(name, (0,) * len(coordinates))(*coordinates), value
     try:
@@ -110,7 +112,7 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
         ) from None
     if not math.isfinite(number):
         raise OperatorError(f"the coefficient {name!r} is {number}; expected a finite number")
-    return sp.Integer(value) if isinstance(value, int) else sp.Float(number), None
+    return sp.Integer(value) if isinstance(value, int) else wide(number), None
 
 
 UNARY: dict[type[sp.Function], Callable[[Tensor], Tensor]] = {
@@ -133,13 +135,29 @@ UNARY: dict[type[sp.Function], Callable[[Tensor], Tensor]] = {
     sp.csc: lambda x: 1 / torch.sin(x),
 }
 
-FOLDED: dict[type[sp.Expr], Callable[[Tensor, Tensor], Tensor]] = {
-    sp.Add: torch.add,
-    sp.Mul: torch.mul,
-    sp.Max: torch.maximum,
-    sp.Min: torch.minimum,
-    sp.atan2: torch.atan2,
+FOLDED: dict[type[sp.Expr], Callable[[Pair, Pair, bool], Pair]] = {
+    sp.Add: plus,
+    sp.Mul: times,
+    sp.Max: lambda a, b, careful: _either(a.value >= b.value, a, b),
+    sp.Min: lambda a, b, careful: _either(a.value <= b.value, a, b),
+    sp.atan2: lambda a, b, careful: _angle(a, b),
 }
+
+
+def _either(first: Tensor, a: Pair, b: Pair) -> Pair:
+    value = torch.where(first, a.value, b.value)
+    if a.rest is None and b.rest is None:
+        return Pair(value)
+    none = torch.zeros_like(value)
+    return Pair(value, torch.where(first, none if a.rest is None else a.rest, none if b.rest is None else b.rest))
+
+
+def _angle(a: Pair, b: Pair) -> Pair:
+    return Pair(torch.atan2(a.total, b.total))
+
+
+ARGUMENT = sp.Symbol("_argument", real=True)
+SLOPES = {f: sp.S.Zero if f is sp.sign else f(ARGUMENT).diff(ARGUMENT) for f in UNARY}
 
 
 def simplest(expression: sp.Expr) -> sp.Expr:
@@ -171,10 +189,11 @@ def evaluate(
     """Value of `expression` with its symbols bound to tensors that broadcast together.
 
     `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis. What comes between
-    is in float64, so that only a result beyond the range of float32 overflows there.
+    is in float64, so that only a result beyond the range of float32 overflows there; where sums may cancel, in pairs.
     """
-    wide = {symbol: value.to(torch.float64) for symbol, value in values.items()}
-    return _Walk(expression, wide, data, like.to(torch.float64), like.dtype).value(expression).to(like.dtype)
+    inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
+    walk = _Walk(expression, inputs, data, like.to(torch.float64), like.dtype, expression.has(sp.Add))
+    return walk.value(expression).to(like.dtype)
 
 
 @dataclass(frozen=True)
@@ -186,24 +205,35 @@ class _Walk:
     data: Mapping[str, Datum]
     like: Tensor
     given: torch.dtype  # that callables are called in
+    careful: bool  # whether what the values lack is kept track of
 
     def value(self, node: sp.Expr) -> Tensor:
+        return self.pair(node).total
+
+    def pair(self, node: sp.Expr) -> Pair:
         if node.is_Number or node.is_NumberSymbol:
-            return self.like.new_tensor(float(node))
+            value, rest = halves(node)
+            return Pair(self.like.new_tensor(value), self.like.new_tensor(rest) if rest and self.careful else None)
         if node.is_Symbol:
-            return self._symbol(node)
+            return Pair(self._symbol(node))
         if isinstance(node, DataFunction):
-            return self._call(node)
+            return Pair(self._call(node))
         if isinstance(node, RowFunction):
-            return self._row(node)
+            return Pair(self._row(node))
         if node.is_Pow:
             return self._power(*node.args)
-        parts = [self.value(argument) for argument in (factors(node) if node.is_Mul else node.args)]
+        parts = [self.pair(argument) for argument in (factors(node) if node.is_Mul else node.args)]
         if node.func in FOLDED:
-            return _fold(FOLDED[node.func], parts)
+            return _fold(FOLDED[node.func], parts, self.careful)
         if node.func in UNARY:
-            return UNARY[node.func](parts[0])
+            return self._function(node.func, parts[0])
         raise OperatorError(f"the function {node.func} in the coefficient {self.expression} is not supported")
+
+    def _function(self, function: type[sp.Function], argument: Pair) -> Pair:
+        value = UNARY[function](argument.value)
+        if argument.rest is None:
+            return Pair(value)
+        return argument.moved(value, evaluate(SLOPES[function], {ARGUMENT: argument.value}, {}, argument.value))
 
     def _symbol(self, node: sp.Symbol) -> Tensor:
         if node in self.values:
@@ -213,12 +243,14 @@ class _Walk:
             return datum.reshape(()).to(self.like)
         raise OperatorError(f"no value is known for {node.name!r} in the coefficient {self.expression}")
 
-    def _power(self, base: sp.Expr, exponent: sp.Expr) -> Tensor:
+    def _power(self, base: sp.Expr, exponent: sp.Expr) -> Pair:
         if exponent.is_Integer:
-            return self.value(base) ** int(exponent)
+            return whole_power(self.pair(base), int(exponent), self.careful)
         if base == sp.E:
-            return torch.exp(self.value(exponent))
-        return self.value(base) ** self.value(exponent)
+            return self._function(sp.exp, self.pair(exponent))
+        below, above = self.pair(base), self.value(exponent)
+        value = below.value**above
+        return below.moved(value, above * below.value ** (above - 1)) if below.rest is not None else Pair(value)
 
     def _call(self, node: DataFunction) -> Tensor:
         function = self.data[node.data]
@@ -251,10 +283,10 @@ def called(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
     return function(points if like is None else points.to(like.dtype))
 
 
-def _fold(operation: Callable[[Tensor, Tensor], Tensor], parts: list[Tensor]) -> Tensor:
+def _fold(operation: Callable[[Pair, Pair, bool], Pair], parts: list[Pair], careful: bool) -> Pair:
     total = parts[0]
     for part in parts[1:]:
-        total = operation(total, part)
+        total = operation(total, part, careful)
     return total
 
 

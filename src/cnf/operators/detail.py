@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 PAIRS = 2**22  # boxes times centres looked at at once
+AT_CENTRE = 1e-2  # squared distance, in lengths, at which a line passes a kink so closely that it has one
 
 
 @runtime_checkable
@@ -27,8 +28,8 @@ class Detail(Protocol):
         """Boxes (B, D) -> (B, D); infinite where there is a kink, zero where the functions vanish to rounding."""
         ...
 
-    def kinks(self, axis: int) -> np.ndarray:
-        """Where along a coordinate the functions have kinks, as far as that can be said of one coordinate; sorted."""
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
+        """Where along a coordinate the functions have kinks or jumps, on lines through the points (P, D); sorted."""
         ...
 
 
@@ -42,7 +43,7 @@ class Even:
     def pace(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         return np.broadcast_to(self.paces, lower.shape)
 
-    def kinks(self, axis: int) -> np.ndarray:
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
         return np.empty(0)
 
 
@@ -83,11 +84,17 @@ class Peaks:
             found[start : start + step] = np.where(near[..., None], fastest, 0.0).max(axis=1)
         return found
 
-    def kinks(self, axis: int) -> np.ndarray:
-        if self.centres.shape[1] > 1:
-            return np.empty(0)  # where along a line they lie depends on the line
-        centres, lengths = self.centres[:, axis], self.lengths[:, axis]
-        return np.unique([centres + sign * edge * lengths for edge in self.edges for sign in (-1, 1)])
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
+        if not self.edges or lines.shape[0] * self.centres.size > PAIRS:
+            return np.empty(0)
+        beside = [k for k in range(self.centres.shape[1]) if k != axis]
+        passing = (((lines[:, None] - self.centres) / self.lengths)[..., beside] ** 2).sum(axis=2)  # (P, N)
+        found = []
+        for edge in self.edges:
+            left = np.sqrt(np.maximum(edge**2 - passing, 0.0))
+            met = passing <= max(edge**2, AT_CENTRE)
+            found += [(self.centres[:, axis] + sign * left * self.lengths[:, axis])[met] for sign in (-1, 1)]
+        return np.unique(np.concatenate(found))
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ class Poles:
             fastest = 4 / np.sqrt((gaps**2).sum(axis=2)).min(axis=1)
         return np.repeat(fastest[:, None], lower.shape[1], axis=1)
 
-    def kinks(self, axis: int) -> np.ndarray:
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
         return np.empty(0)
 
 
@@ -120,8 +127,8 @@ class Together:
     def pace(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         return np.maximum.reduce([part.pace(lower, upper) for part in self.parts])
 
-    def kinks(self, axis: int) -> np.ndarray:
-        return np.unique(np.concatenate([part.kinks(axis) for part in self.parts]))
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
+        return np.unique(np.concatenate([part.kinks(axis, lines) for part in self.parts]))
 
 
 @dataclass(frozen=True)
@@ -143,5 +150,5 @@ class Windowed:
             found[seen] = windows[seen] + self.functions.pace(lower[seen], upper[seen])
         return found
 
-    def kinks(self, axis: int) -> np.ndarray:
-        return np.union1d(self.functions.kinks(axis), self.windows.kinks(axis))
+    def kinks(self, axis: int, lines: np.ndarray) -> np.ndarray:
+        return np.union1d(self.functions.kinks(axis, lines), self.windows.kinks(axis, lines))

@@ -22,6 +22,7 @@ import torch
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import Datum, simplest
 from cnf.operators.frame import Frame, symbol
+from cnf.operators.pairs import narrowed, widened
 from cnf.operators.place import HERE, Place, canonical, derivative, inside, replace
 from cnf.operators.printing import row_latex
 
@@ -203,14 +204,14 @@ class Operator:
                 f"an operator is scaled by a number or a SymPy expression, not by a {type(factor).__name__}; "
                 r"name tensors and callables instead: space.operator(r'a \Delta u', a=values)"
             )
-        scale = sp.sympify(factor)
+        scale = widened(sp.sympify(factor))
         rows = [[t.replaced(coefficient=scale * t.coefficient) for t in row] for row in self.rows]
         return Operator.of(rows, self.frame, dict(self.data))
 
     __rmul__ = __mul__
 
     def __truediv__(self, factor: float) -> Operator:
-        return self * (sp.S.One / sp.sympify(factor))
+        return self * (sp.S.One / widened(sp.sympify(factor)))
 
     def __neg__(self) -> Operator:
         return self * -1
@@ -341,4 +342,4 @@ def _same_row(a: Row, b: Row) -> bool:
     first, second = {t.key: t.coefficient for t in a}, {t.key: t.coefficient for t in b}
     if first.keys() != second.keys():
         return False
-    return all(first[k] == second[k] or sp.simplify(first[k] - second[k]) == 0 for k in first)
+    return all(first[k] == second[k] or sp.simplify(narrowed(first[k]) - narrowed(second[k])) == 0 for k in first)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from cnf.operators.frame import symbol
+from cnf.operators.pairs import widened
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,15 @@ HERE = Place()
 
 def point(**coordinates: sp.Expr | float) -> Place:
     """The place with the given coordinates substituted."""
-    return Place(tuple(sorted((name, sp.sympify(value)) for name, value in coordinates.items())))
+    return Place(tuple(sorted((name, widened(sp.sympify(value))) for name, value in coordinates.items())))
 
 
 def over(coordinate: str, lower: sp.Expr | float, upper: sp.Expr | float) -> Place:
     """The integral of the field over one coordinate."""
     variable = sp.Dummy(coordinate, real=True)
-    return Place(((coordinate, variable),), (Integral(variable, sp.sympify(lower), sp.sympify(upper)),))
+    return Place(
+        ((coordinate, variable),), (Integral(variable, *(widened(sp.sympify(limit)) for limit in (lower, upper))),)
+    )
 
 
 def replace(expression: sp.Expr, substitution: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:

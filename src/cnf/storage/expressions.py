@@ -17,6 +17,7 @@ import sympy as sp
 from cnf.errors import CnfError, FileError
 from cnf.operators.coefficients import FOLDED, UNARY, DataFunction, RowFunction, data_function, row_function
 from cnf.operators.frame import NAME, symbol
+from cnf.operators.pairs import halves, wide
 
 VARIABLE = re.compile(r"_\d{1,3}\Z")  # of an integral
 DEEPEST = 100  # functions within functions
@@ -33,7 +34,8 @@ def describe_expression(expression: sp.Expr, depth: int = 0) -> object:
     if expression.is_Rational:
         return ["Rational", int(expression.p), int(expression.q)]
     if expression.is_Float:
-        return float(expression)
+        value, rest = halves(expression)
+        return ["Float", value, rest] if rest else value
     if expression.is_Symbol:
         return ["Symbol", expression.name]
     if type(expression).__name__ in CONSTANTS:
@@ -56,12 +58,14 @@ def build_expression(tree: object, depth: int = 0) -> sp.Expr:
     if isinstance(tree, int) and not isinstance(tree, bool):
         return sp.Integer(tree)
     if isinstance(tree, float):
-        return sp.Float(tree)
+        return wide(tree)
     if not isinstance(tree, list) or len(tree) < 2 or not isinstance(tree[0], str) or depth > DEEPEST:
         raise FileError("a coefficient in the file is damaged")
     kind, *parts = tree
     if kind == "Rational":
         return sp.Rational(_whole(parts[0]), _whole(parts[-1]))
+    if kind == "Float" and len(parts) == 2 and all(isinstance(part, float) for part in parts):
+        return wide(parts[0]) + wide(parts[1])
     if kind == "Symbol":
         return symbol(_name(parts[0]))
     if kind == "Constant" and parts[0] in CONSTANTS:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Evaluator
 from cnf.constraints import Constraint
+from cnf.errors import BasisError
 from cnf.operators.cells import Partition, partitions
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe, Request, by_place, combine, has_integrals, probe_at, wanted
@@ -28,6 +29,9 @@ from cnf.systems.assembly import PIECE, FieldFunction, derived
 AGREEMENT = {torch.float64: 2e-14, torch.float32: 1e-6}  # of two rules on a cell, over what all cells add up
 LOOKED_AT = 8  # points of a constraint at which the rules are compared
 ROUNDS = 40  # of halving
+MOST_VALUES = 2**38  # of all functions at all nodes of an integral: hours
+MINUTES = 2**34  # values up to which cells are halved
+MOST_WORK = 2**29  # values of functions looked at while halving: what two rules still say differently is measured later
 
 Judge = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), K requests -> (P, K, N): what must agree
 
@@ -51,7 +55,7 @@ def resolve(
 ) -> tuple[Constraint, ...]:
     """The constraints with rules for their integrals where they have none or outgrew them; as they are otherwise.
 
-    `judges` gives what the rules must agree on, each with its number of functions; asked for only if needed.
+    `judges` gives what the rules must agree on, each with its work at a point; asked for only if needed.
     """
     with torch.no_grad():
         stale = [has_integrals(c.operator) and _is_stale(c, detail) for c in constraints]
@@ -79,29 +83,46 @@ def find_rules(
 ) -> dict[Place, Rule]:
     """Rules on which two different sets of nodes agree, as far as they can be refined."""
     spread = torch.linspace(0, points.shape[0] - 1, min(points.shape[0], LOOKED_AT)).round().long()
-    found = {}
+    found, known = {}, list(judges)
     with torch.no_grad():
         for place, partition in partitions(operator, points, detail).items():
-            for judge, size in judges:
-                partition = _agreed(operator, place, partition, points[spread.to(points.device)], judge, size)
+            most = _affordable(partition.rule, points.shape[0], max((size for _, size in known), default=1))
+            for judge, size in known:
+                partition = _agreed(operator, place, partition, points[spread.to(points.device)], judge, size, most)
             found[place] = partition.rule
     return found
 
 
+def _affordable(rule: Rule, points: int, work: int) -> int:
+    """Cells that can be evaluated at all the points in minutes; an error if there are more already."""
+    cells = rule.lower.shape[0]
+    values = points * rule.count * max(1, work)
+    if values > MOST_VALUES:
+        raise BasisError(
+            f"the integrals at {points} points take {values:.0e} values of kernels or basis functions, hours of work; "
+            "use a basis without integrals of its own (RandomFourier, Kernel), a smoother one, or fewer points"
+        )
+    return cells * MINUTES // values
+
+
 def _agreed(
-    operator: Operator, place: Place, partition: Partition, points: Tensor, judge: Judge, size: int
+    operator: Operator, place: Place, partition: Partition, points: Tensor, judge: Judge, size: int, most_cells: int
 ) -> Partition:
     """Halve the cells on which the rule and the checking rule differ, as long as there are any and nodes last."""
     agreement = AGREEMENT.get(points.dtype, 1e-6)
-    fresh, scale = partition.lower.shape[0], torch.zeros(())
+    fresh, scale, work, most = partition.lower.shape[0], torch.zeros(()), 0, 0
     for _ in range(ROUNDS):
         rule = partition.rule
         count = rule.lower.shape[0]
+        work += points.shape[0] * (rule.count // count) * fresh * max(1, size)
+        most = most or max(MOST_WORK, 4 * work)
+        if work > most:
+            break
         apart, total = _apart(operator, place, rule.only(slice(count - fresh, count)), points, judge, size)
         scale = torch.maximum(scale, total)
         off = np.zeros(count, dtype=bool)
         off[count - fresh :] = (apart > agreement * scale[:, None]).flatten(2).any(dim=2).any(dim=0).cpu().numpy()
-        if not off.any() or count + off.sum() > partition.most_cells:
+        if not off.any() or count + off.sum() > min(partition.most_cells, most_cells):
             break
         partition, fresh = partition.halved(off), 2 * int(off.sum())
     return partition

@@ -15,6 +15,7 @@ import sympy as sp
 
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import UNARY, DataFunction, RowFunction
+from cnf.operators.pairs import wide
 
 MAX_POWER = 64  # highest power of an expression that may be written
 MAX_EXPONENT = 1024  # highest power that may arise, as in (x^8)^8
@@ -60,7 +61,7 @@ def number(text: str) -> sp.Expr:
     value = float(text)
     if not math.isfinite(value):
         raise OperatorError(f"the number {text} is too large")
-    return sp.Float(value)
+    return wide(value)
 
 
 def power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
@@ -87,7 +88,7 @@ def _number_power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
         raise OperatorError("this power is too large for a number, or divides by zero") from None
     if isinstance(value, complex):
         raise OperatorError("this power is not a real number")
-    return checked(sp.Float(value))
+    return checked(wide(value))
 
 
 def _bits(value: sp.Expr) -> int:
