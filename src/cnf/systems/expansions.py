@@ -94,12 +94,10 @@ class GlobalExpansion(BasisExpansion):
     """Every function looked at from every point."""
 
     def values(self, points: Tensor) -> Tensor:
-        channels = range(self.channels)
-        if self.shared and self._sources is None:
-            parts = [self._shared_values(piece) for piece in self._pieces(points)]
-            return parts[0] if len(parts) == 1 else torch.cat(parts)
-        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
-        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], self.channels))
+        if not self.shared or self._sources is not None:
+            return super().values(points)
+        parts = [self._shared_values(piece) for piece in self._pieces(points)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _shared_values(self, points: Tensor) -> Tensor:
         matrix = self.evaluator.rows(points, [values_request(points.shape[1], points)])[:, 0]  # (P, N)
