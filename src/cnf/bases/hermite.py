@@ -133,14 +133,17 @@ class HermiteEvaluator:
     columns: list[Functionals]
 
     @property
+    def points_at_once(self) -> int:
+        return max(1, PIECE // max(probe.points.shape[0] for f in self.columns for probe in f.probes))
+
+    @property
     def work(self) -> int:
         """Kernels evaluated for every point: as many as there are nodes under integrals, not one per function."""
         return sum(probe.points.shape[0] for functionals in self.columns for probe in functionals.probes)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K, N); never more than PIECE pairs of a point and a node at once, however many nodes integrals have."""
-        widest = max(probe.points.shape[0] for functionals in self.columns for probe in functionals.probes)
-        step = max(1, PIECE // widest)
+        step = self.points_at_once
         if x.shape[0] <= step:
             return self._rows(x, requests)
         parts = []

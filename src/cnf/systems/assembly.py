@@ -71,6 +71,9 @@ def in_pieces(evaluator: Evaluator, points: Tensor, requests: Sequence[Request],
     """evaluator.rows summed over the quadrature nodes, (P, K, N), never more than PIECE entries at once."""
     count = points.shape[0] // nodes
     entries = len(requests) * max(size, 1)  # of one node
+    at_once = getattr(evaluator, "points_at_once", None)
+    if at_once is not None:  # pieces within recomputed pieces would keep what both of them drop
+        entries = max(entries, -(-PIECE // at_once))
     if count * nodes * entries <= PIECE:
         return _piece(evaluator, points, requests, nodes)
     remember = count * nodes * entries <= KEEP or not torch.is_grad_enabled()
