@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import json
+import math
 import pickle
 import warnings
 import weakref
@@ -1194,3 +1195,13 @@ def test_lazy_networks_are_refused():
         warnings.simplefilter("ignore", UserWarning)
         field_on(base).solve()
     assert issubclass(SmoothnessWarning, CnfWarning)
+
+
+def test_exponentials_of_layers():
+    """e^{(x - 1) / a} with a = 0.001 as a number: SymPy has it as 5e-435 e^{1000 x}, 0 times infinity in float64."""
+    space = cnf.Space("x", "u")
+    at = torch.tensor([[0.0], [0.5], [0.9], [0.999], [1.0]], dtype=torch.float64)
+    for sign in (1.0, -1.0):
+        found = space.constraint(r"u = s e^{(x-1)/a}", at=at, a=0.001, s=sign).values[:, 0]
+        wanted = [sign * math.exp((v - 1) / 0.001) for v in at[:, 0].tolist()]
+        assert found.tolist() == pytest.approx(wanted, rel=1e-13, abs=0)

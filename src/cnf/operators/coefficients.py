@@ -156,6 +156,8 @@ def _angle(a: Pair, b: Pair) -> Pair:
     return Pair(torch.atan2(a.total, b.total))
 
 
+FLOATS = (sp.Float("1e-100"), sp.Float("1e100"))  # beyond, a product with an exponential may need its exponent
+
 ARGUMENT = sp.Symbol("_argument", real=True)
 SLOPES = {f: sp.S.Zero if f is sp.sign else f(ARGUMENT).diff(ARGUMENT) for f in UNARY}
 
@@ -175,12 +177,17 @@ def simplest(expression: sp.Expr) -> sp.Expr:
 
 
 def factors(product: sp.Mul) -> list[sp.Expr]:
-    """The factors of a product, exponentials in one: e^{800 x} e^{-800 x^2} is small where e^{800 x} overflows."""
-    powers = [a for a in product.args if isinstance(a, sp.exp)]
-    if len(powers) < 2:
+    """The factors of a product, exponentials in one: e^{800 x} e^{-800 x^2} is small where e^{800 x} overflows.
+
+    SymPy itself makes e^{1000.0 x - 1000.0} a product of 5e-435 and e^{1000 x}: such numbers go back into the exponent.
+    """
+    powers = [a.args[0] for a in product.args if isinstance(a, sp.exp)]
+    extreme = [a for a in product.args if a.is_Float and not FLOATS[0] < abs(a) < FLOATS[1]] if powers else []
+    if len(powers) + len(extreme) < 2:
         return list(product.args)
-    rest = [a for a in product.args if not isinstance(a, sp.exp)]
-    return [*rest, sp.exp(sp.Add(*(a.args[0] for a in powers)))]
+    rest = [a for a in product.args if not isinstance(a, sp.exp) and a not in extreme]
+    powers += [sp.log(abs(a)) for a in extreme]
+    return [*rest, *(sp.sign(a) for a in extreme), sp.exp(sp.Add(*powers), evaluate=False)]
 
 
 def evaluate(
