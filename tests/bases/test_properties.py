@@ -15,6 +15,7 @@ from cnf import bases, encoders, kernels
 from cnf.bases import (
     CATALOGUE,
     Basis,
+    Cells,
     ConstraintLayer,
     Hermite,
     Hybrid,
@@ -22,6 +23,7 @@ from cnf.bases import (
     HypernetKernel,
     Independent,
     Kernel,
+    Piecewise,
     Polynomial,
     Properties,
     RandomFourier,
@@ -62,6 +64,14 @@ def network(outputs: int, seed: int = 0) -> encoders.SIREN:
     return encoders.SIREN(2, outputs, hidden=(32,), omega=8.0, seed=seed)
 
 
+def in_stripes(count: int) -> Piecewise:
+    """Polynomials on cells side by side."""
+    cells = Cells([0, 0], [1, 1])
+    while cells.count < count:
+        cells = cells.cut(range(cells.count), 0)
+    return Piecewise(PLANE, cells, 6)
+
+
 BUILD: dict[str, Callable[[list[cnf.Constraint]], Basis]] = {
     "Independent": lambda c: Independent(PLANE, [network(1, seed=k) for k in range(rows(c))]),
     "ConstraintLayer": lambda c: ConstraintLayer(PLANE, network(64)),
@@ -72,6 +82,7 @@ BUILD: dict[str, Callable[[list[cnf.Constraint]], Basis]] = {
     "SkewedRBF": lambda c: SkewedRBF(PLANE, c, bandwidth=0.15),
     "Hermite": lambda c: Hermite(PLANE, c, kernels.Gaussian(0.2)),
     "RandomFourier": lambda c: RandomFourier(PLANE, 2 * rows(c), 0.3),
+    "Piecewise": lambda c: in_stripes(2),
     "Polynomial": lambda c: Polynomial(PLANE, 10, center=0.5, scale=0.5),
 }
 each_basis = pytest.mark.parametrize("name", list(CATALOGUE))
@@ -163,6 +174,8 @@ def test_controllable_sparsity(name: str):
         window = kernels.Wendland(3, radius)
         inside = Kernel(PLANE, values(20), kernels.Gaussian(0.3))
         made.append(Hybrid(inside, window) if name == "Hybrid" else Hermite(PLANE, values(20), window))
+    if name == "Piecewise":
+        made = [in_stripes(count) for count in (16, 4, 1)]
     found = [zeros(basis) for basis in made]
     assert found[0] > found[1] > found[2] == 0
     assert found[0] > 0.8
@@ -181,6 +194,7 @@ def test_sparse_means_small_far_away(name: str):
         "Hybrid": lambda c: Hybrid(Kernel(PLANE, c, kernels.Gaussian(0.3)), kernels.Wendland(3, 0.15)),
         "SkewedRBF": lambda c: SkewedRBF(PLANE, c, bandwidth=0.05),
         "Hermite": lambda c: Hermite(PLANE, c, kernels.Gaussian(0.05)),
+        "Piecewise": lambda c: in_stripes(16),
     }
     found = short[name](values(40))(BOX.halton(60, seed=4)).abs()
     assert float((found < 1e-6).double().mean()) > 0.5

@@ -2,6 +2,7 @@
 
 from cnf.bases import encoders, kernels
 from cnf.bases.basis import Basis
+from cnf.bases.cells import Cells
 from cnf.bases.concat import Concat
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
@@ -10,6 +11,7 @@ from cnf.bases.hypernet import Hypernet, HypernetKernel
 from cnf.bases.kernel import Kernel
 from cnf.bases.networks import ConstraintLayer, Independent
 from cnf.bases.part import find_final
+from cnf.bases.piecewise import Piecewise, Tie
 from cnf.bases.polynomial import Polynomial
 from cnf.bases.properties import Properties, properties_table
 from cnf.bases.recommend import Recommendation, recommend
@@ -17,6 +19,7 @@ from cnf.bases.skewed import SkewedRBF
 
 __all__ = [
     "Basis",
+    "Cells",
     "Concat",
     "ConstraintLayer",
     "Hermite",
@@ -25,11 +28,13 @@ __all__ = [
     "HypernetKernel",
     "Independent",
     "Kernel",
+    "Piecewise",
     "Polynomial",
     "Properties",
     "RandomFourier",
     "Recommendation",
     "SkewedRBF",
+    "Tie",
     "encoders",
     "kernels",
     "properties_table",

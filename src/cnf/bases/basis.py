@@ -103,6 +103,11 @@ class Basis(Part):
         """The constraints whose conditions the functions were made from, one each, in order; empty for most bases."""
         return ()
 
+    @property
+    def brought_conditions(self) -> int:
+        """Conditions that the functions bring along, beside those of the constraints."""
+        return 0
+
     def is_symmetric_for(self, constraints: Sequence[Constraint]) -> bool:
         """True if the system of these conditions is symmetric positive definite by construction."""
         return False

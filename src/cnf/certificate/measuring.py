@@ -91,13 +91,18 @@ def certify(
             scale = asked.abs().maximum(size * asked_for[i])
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
+        brought = expansion.jumps()
+        for name, (condition, off) in brought.items():
+            size = row_sizes(condition.expanded(), (off.shape[0], off.shape[1]), lengths)
+            residuals[name] = _worst(off.to(torch.float64).abs(), size * max(asked_for))
+            measured += off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
     basis = solution.basis
     account = expansion.account
     findings = Inquiry(account, expansion.blocks, tuple(constraints))
-    conditions = sum(c.rows for c in constraints)
+    conditions = sum(c.rows for c in (*constraints, *(condition for condition, _ in brought.values())))
     if measured == conditions and any(
-        by_side[name].relative > tolerance >= r.relative for name, r in residuals.items()
+        by_side[name].relative > tolerance >= residuals[name].relative for name in by_side
     ):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]

@@ -85,6 +85,8 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         raise KeyboardInterrupt
     if not answer.certificate.exact:
         raise CnfError(f"the conditions do not hold: {answer.certificate.advice()}")
+    if answer.off_target:
+        raise CnfError(answer.off_target)
     open_on_purpose = problem.solving.underdetermined == "minimum-norm"  # another field may differ then
     if (answer.worst_held_out if open_on_purpose else answer.estimate) > HOPELESS:
         raise CnfError(
@@ -97,11 +99,14 @@ def run_problem(problem: Problem) -> Answer:
     """Solve with a display of the trials."""
     from cnf.reports.progress import part
 
-    say(f"{problem.title}: {problem.conditions} conditions\n")
-    with part(open_console(), "tuning", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
+    patches = problem.solving.method == "patches"
+    say(f"{problem.title}: {'refined on patches' if patches else f'{problem.conditions} conditions'}\n")
+    name = "refining" if patches else "tuning"
+    with part(open_console(), name, EXPECTED_TRIALS) as shown, warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
         answer = problem.solve(report=shown.tell)
-        shown.result = f"{len(answer.tuning.trials)} trials, best: {answer.tuning.best}"
+        kind = "rounds, last" if patches else "trials, best"
+        shown.result = f"{len(answer.tuning.trials)} {kind}: {answer.tuning.best}"
     return answer
 
 

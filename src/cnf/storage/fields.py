@@ -167,7 +167,7 @@ def _saved_weights(content: dict, field: Any) -> SavedWeights | None:
     weights, account = check_state(content["weights"]), content["account"]
     if any(t.dtype != field.dtype for t in weights.values()):
         raise FileError("the weights in the file are of another precision than its field")
-    conditions = sum(c.rows for c in field.constraints)
+    conditions = sum(c.rows for c in field.constraints) + field.basis.brought_conditions
     rank, shared, condition = account["rank"], account["shared"], account["condition"]
     texts = [account["solver"], *account["notes"]]
     whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (rank, shared))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cnf.bases.basis import Basis
+from cnf.bases.piecewise import Piecewise
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.solvers import Auto, Patches, Solver
@@ -13,6 +14,7 @@ from cnf.systems.formulation import Formulation
 from cnf.systems.layout import lay_out
 from cnf.systems.patched import Patched
 from cnf.systems.sparse import Matrices
+from cnf.systems.tied import Tied
 
 
 def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -> Formulation:
@@ -22,4 +24,6 @@ def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -
         raise CnfError(f"solver must be one of cnf.solvers, such as Auto(); got a {type(method).__name__}")
     layout = lay_out(basis, constraints)
     refuse_overdetermined(method, basis, constraints, layout)
+    if isinstance(basis, Piecewise):
+        return Tied(layout)
     return Patched(layout, method) if isinstance(method, Patches) else Matrices(layout, method)

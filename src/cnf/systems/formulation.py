@@ -98,6 +98,10 @@ class Expansion(ABC):
         """|A w - b| of every (constraint, row), each (P,): what the solver says; empty if no system is kept."""
         return {}
 
+    def jumps(self) -> Mapping[str, tuple[Constraint, Tensor]]:
+        """Conditions that the functions themselves bring along, by name, and what is missed of them, (P, R)."""
+        return {}
+
     @property
     def like(self) -> Tensor:
         """Any tensor with the precision and the device of the field."""

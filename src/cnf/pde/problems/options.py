@@ -13,6 +13,7 @@ from cnf.pde.tuning import OBJECTIVES
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
 LOOSEST = 1e-2  # relative residual that can be called meeting a condition
+METHODS = ("waves", "patches")
 LARGEST = 20_000  # conditions that are solved densely; more would need tens of gigabytes
 
 
@@ -46,10 +47,15 @@ class TuningOptions:
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """Relative residual to reach, and what to do if the conditions leave the field open."""
+    """Relative residual to reach, what to do if the conditions leave the field open, and how it is solved.
+
+    `target` is the estimate of the error at which patches are good enough; None: the best that two minutes buy.
+    """
 
     tolerance: float = 1e-9
     underdetermined: str = "refuse"
+    method: str = "waves"
+    target: float | None = None
 
 
 def read_points(given: object) -> PointOptions:
@@ -114,8 +120,15 @@ def read_tuning(given: object) -> TuningOptions:
 
 
 def read_solve(given: object) -> SolveOptions:
-    table = check_table({} if given is None else given, ("tolerance", "underdetermined"), ("solve",))
+    known = ("tolerance", "underdetermined", "method", "target")
+    table = check_table({} if given is None else given, known, ("solve",))
+    method = check_choice(table.get("method", "waves"), METHODS, ("solve", "method"))
+    if "target" in table and method != "patches":
+        raise ProblemError("a target is for method = 'patches'; leave it out", ("solve", "target"))
+    target = check_number(table["target"], ("solve", "target")) if "target" in table else None
     return SolveOptions(
+        method=method,
+        target=target,
         tolerance=_tolerance(table.get("tolerance", 1e-9)),
         underdetermined=check_choice(
             table.get("underdetermined", "refuse"), ("refuse", "minimum-norm"), ("solve", "underdetermined")

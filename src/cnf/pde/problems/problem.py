@@ -155,7 +155,11 @@ class Problem:
         return check_problem(self)
 
     def solve(self, report: Report | None = None) -> Answer:
-        """Tune, solve, certify; `report` is called with every trial. Ctrl-C in tuning keeps the best so far."""
+        """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
+        if self.solving.method == "patches":
+            from cnf.pde.problems.on_patches import solve_on_patches
+
+            return solve_on_patches(self, report)
         from cnf.pde.problems.solving import solve_problem
 
         return solve_problem(self, report)
@@ -209,6 +213,10 @@ class Problem:
             "poles": "poles are for plane domains without time",
             "steps": "only skewed-rbf is trained",
         }
+        if self.solving.method == "patches":
+            for table, entry in {"points": points, "basis": basis, "tuning": tuning}.items():
+                if entry is not None:
+                    raise ProblemError("patches have points and functions of their own; leave this out", (table,))
         for (table, key), useless in idle.items():
             given = {"points": points, "basis": basis, "tuning": tuning}[table]
             if useless and isinstance(given, Mapping) and key in given:

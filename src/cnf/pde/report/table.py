@@ -78,9 +78,7 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
         errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
         found.append((None, f"Relative error against the exact solution: {errors}."))
     if not math.isnan(answer.estimate):
-        found.append(
-            (None, f"Estimate of the relative error, from the residual and a second solution: {answer.estimate:.1e}.")
-        )
+        found.append((None, f"Estimate of the relative error ({answer.source}): {answer.estimate:.1e}."))
     return found
 
 
@@ -104,20 +102,21 @@ def answer_table(answer: Answer) -> str:
 def list_facts(answer: Answer) -> dict[str, str]:
     """What there is to say about the whole: label -> text."""
     certificate = answer.certificate
+    known = not math.isnan(certificate.condition)
+    condition = f"condition number {certificate.condition:.1e}, " if known else ""
     facts = {
-        "system": f"rank {certificate.rank} of {certificate.conditions} conditions, condition number "
-        f"{certificate.condition:.1e}, {certificate.functions} functions"
+        "system": f"rank {certificate.rank} of {certificate.conditions} conditions, {condition}"
+        f"{certificate.functions} functions"
     }
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
     if not math.isnan(answer.estimate):
-        facts["estimate"] = (
-            f"{answer.estimate:.1e} (of the relative error: residual between the points, second solution)"
-        )
+        facts["estimate"] = f"{answer.estimate:.1e} (of the relative error: {answer.source})"
     trials = answer.tuning.trials
     settings = ", ".join(f"{k} {show_setting(v)}" for k, v in answer.tuning.best.settings.items()) if trials else "-"
     stopped = ", interrupted" if answer.tuning.interrupted else ""
-    facts["settings"] = f"{settings} ({answer.tuning.objective}: {len(trials)} trials{stopped})"
+    kind = "rounds" if answer.measured is not None else "trials"
+    facts["settings"] = f"{settings} ({answer.tuning.objective}: {len(trials)} {kind}{stopped})"
     facts["time"] = f"{answer.seconds:.1f} s"
     return facts
 

@@ -26,8 +26,9 @@ def plot_trials(answer: Answer, path: object) -> Path:
     at = [_number(t.settings.get(name)) if name else float(k + 1) for k, t in enumerate(trials)]
     groups: dict[str, list[int]] = {}
     for k, trial in enumerate(trials):
-        groups.setdefault(_rest(trials, trial, name), []).append(k)
-    heights = {f"objective: {tuning.objective}": [_power(t.loss) for t in trials]}
+        groups.setdefault("rounds" if answer.measured is not None else _rest(trials, trial, name), []).append(k)
+    what = "equations between their points" if answer.measured is not None else f"objective: {tuning.objective}"
+    heights = {what: [_power(t.loss) for t in trials]}
     if any(math.isfinite(t.residual) and t.residual > 0 for t in trials) and not _same(trials):
         heights["relative held-out residual"] = [float(t.residual) for t in trials]
     best = next((k for k, t in enumerate(trials) if t is tuning.best or t == tuning.best), None)

@@ -1,0 +1,182 @@
+"""Patches: problems that waves over the whole domain cannot do, and how cost grows with the number of conditions.
+
+    python -m benchmarks.patches [--largest 300000]
+
+Layers and Helmholtz have known solutions; settings of the refinement were chosen on the layers, so the others are the
+ones to look at. The narrow source is compared with one of the same mass that is twice as wide: far away both are the
+same. Times are processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import time
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+import cnf
+from cnf.bases import Cells
+from cnf.errors import CnfWarning
+from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.problems.on_patches import question_of
+
+SQUARE = cnf.Box((0, 0), (1, 1))
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    entries: dict[str, object]
+    error: float  # asked for
+    seconds: float  # asked for; infinite: nothing
+
+
+def layer(width: float) -> dict[str, object]:
+    return {
+        "coordinates": "x y",
+        "domain": SQUARE,
+        "parameters": {"a": width},
+        "equations": {"interior": r"-a \Delta u + u_x = 1", "boundary": r"u = x - e^{(x-1)/a}"},
+        "exact": r"x - e^{(x-1)/a}",
+        "solve": {"method": "patches", "target": 1e-8},
+    }
+
+
+def helmholtz() -> dict[str, object]:
+    """k = 40 with a source; sin(24 x) cos(32 y) solves the homogeneous equation."""
+    return {
+        "coordinates": "x y",
+        "domain": SQUARE,
+        "equations": {"interior": r"\Delta u + 1600 u = 1600 x", "boundary": r"u = \sin(24x)\cos(32y) + x"},
+        "exact": r"\sin(24x)\cos(32y) + x",
+        "solve": {"method": "patches", "target": 1e-5},
+    }
+
+
+def advection() -> dict[str, object]:
+    return {
+        "coordinates": "x t",
+        "domain": cnf.domains.Timed(cnf.Box(0, 1), 0, 1),
+        "equations": {
+            "interior": "u_t + 0.5 u_x = 0",
+            "x = 0": r"u = e^{-100 (0.5 t + 0.3)^2}",
+            "t = 0": r"u = e^{-100 (x - 0.3)^2}",
+        },
+        "exact": r"e^{-100 (x - 0.5 t - 0.3)^2}",
+        "solve": {"method": "patches", "target": 1e-6},
+    }
+
+
+def source(width: float) -> dict[str, object]:
+    peak = rf"\frac{{1}}{{{2 * math.pi * width**2!r}}} e^{{-((x - 0.31)^2 + (y - 0.67)^2) / {2 * width**2!r}}}"
+    return {
+        "coordinates": "x y",
+        "domain": SQUARE,
+        "equations": {"interior": rf"-\Delta u = {peak}", "boundary": "u = 0"},
+        "solve": {"method": "patches", "target": 1e-6},
+    }
+
+
+CASES = (
+    Case("layer of 0.01", layer(1e-2), 1e-8, 5),
+    Case("layer of 0.001", layer(1e-3), 1e-8, 5),
+    Case("Helmholtz, k = 40, with a source", helmholtz(), 1e-5, math.inf),
+    Case("advection of a Gaussian", advection(), 1e-6, math.inf),
+)
+
+
+def solved(entries: dict[str, object]) -> tuple[cnf.Answer, float]:
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        answer = cnf.Problem(**entries).solve()  # type: ignore[arg-type]
+    return answer, time.process_time() - started
+
+
+def run_cases() -> int:
+    missed = 0
+    print(f"{'':<34} {'error':>8} {'asked':>8} {'estimate':>9} {'exact':>6} {'conditions':>11} {'s':>6} {'asked':>6}")
+    for case in CASES:
+        answer, seconds = solved(case.entries)
+        assert answer.errors is not None
+        error = max(answer.errors.values())
+        good = error <= case.error and seconds <= case.seconds and answer.certificate.exact
+        missed += not good
+        limit = f"{case.seconds:6.0f}" if math.isfinite(case.seconds) else f"{'-':>6}"
+        print(
+            f"{case.name:<34} {error:8.1e} {case.error:8.0e} {answer.estimate:9.1e} "
+            f"{'yes' if answer.certificate.exact else 'NO':>6} {answer.conditions:>11} {seconds:6.1f} {limit}"
+            f"{'' if good else '  MISSED'}",
+            flush=True,
+        )
+    return missed
+
+
+def run_source() -> int:
+    (narrow, seconds), (wide, _) = (solved(source(width)) for width in (0.002, 0.004))
+    far = torch.tensor([[0.8, 0.2], [0.1, 0.1], [0.9, 0.9], [0.6, 0.4]], dtype=torch.float64)
+    off = float(((narrow(far) - wide(far)) / wide(far)).abs().max())
+    good = off <= 1e-6
+    print(
+        f"source of width 0.002: estimate {narrow.estimate:.1e}, far from it {off:.1e} from the same mass spread wider "
+        f"(asked: 1e-06), {narrow.conditions} conditions, exact {narrow.certificate.exact}, {seconds:.1f} s"
+        f"{'' if good else '  MISSED'}",
+        flush=True,
+    )
+    return int(not good)
+
+
+def run_growth(largest: int) -> int:
+    """-Laplace u = f with sin(8 pi x) cos(6 pi y) on uniform cells of degree 10."""
+    problem = cnf.Problem(
+        "x y",
+        domain=SQUARE,
+        equations={
+            "interior": r"-\Delta u = 100 \pi^2 \sin(8\pi x)\cos(6\pi y)",
+            "boundary": r"u = \sin(8\pi x)\cos(6\pi y)",
+        },
+    )
+    question, found = question_of(problem), []
+    orders = orders_of(question)
+    x = SQUARE.fill(2000, "halton", 1)
+    exact = torch.sin(8 * math.pi * x[:, 0]) * torch.cos(6 * math.pi * x[:, 1])
+    for side in (9, 16, 29, 50):
+        cells = Cells([0, 0], [1, 1])
+        for axis in (0, 1):
+            while cells.count < (side if axis == 0 else side * side):
+                wide = (cells.upper - cells.lower)[:, axis]
+                cells = cells.cut([k for k in range(cells.count) if wide[k] > 0.99 * wide.max()], axis)
+        started = time.process_time()
+        field = build_field(question, orders, Mesh.of(cells, (10, 10))).eval()
+        with torch.no_grad():
+            error = float((field(x)[:, 0] - exact).norm() / exact.norm())
+        certificate, seconds = field.certificate, time.process_time() - started
+        found.append((certificate.conditions, seconds, error))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"{certificate.conditions:>8} conditions: error {error:.1e}, worst residual {certificate.worst:.1e}, "
+            f"{seconds:.1f} s, peak {memory:.1f} GB",
+            flush=True,
+        )
+        if certificate.conditions * 2 > largest:
+            break
+    exponent = math.log(found[-1][1] / found[0][1]) / math.log(found[-1][0] / found[0][0])
+    good = exponent <= 1.3
+    print(f"cost grows with the power {exponent:.2f} of the conditions (asked: 1.3){'' if good else '  MISSED'}")
+    return int(not good)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--largest", type=int, default=300_000)
+    largest = parser.parse_args().largest
+    torch.set_num_threads(1)
+    return int(run_cases() + run_source() + run_growth(largest) > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,154 @@
+"""Layout: where the conditions of a cell sit: inside it, on its faces, and on the faces it shares.
+
+The number of conditions follows the number of functions. With (p + 1)^D functions and an equation of order n along
+every coordinate there are p + 1 - n points along each inside a cell and p + 1 - ceil(n / 2) along a face; clearly
+fewer, and every condition holds while the field in between does not. In the plane that is one too many for every
+cell: values at p points of each of its four sides leave one multiple of the node polynomial open on each, and the
+four corners tie these in a circle, which has one solution too many and one condition too many. So every cell does
+without the function of the highest degree in both coordinates and without one point on its lower side. The systems
+are then square and regular, on hanging faces too, if values are tied at the points of the finer side and fluxes at
+those of the coarser one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cnf.bases.cells import Cells, Face
+from cnf.pde.patches.orders import Orders
+
+
+def gauss(count: int) -> np.ndarray:
+    """Chebyshev points of (-1, 1)."""
+    return np.cos(np.pi * (2 * np.arange(count) + 1) / (2 * count))
+
+
+def tensor_grid(lower: np.ndarray, upper: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+    """Chebyshev points in boxes (n, D): (n, P, D); a coordinate with lower = upper has one point."""
+    axes = [gauss(c) for c in counts]
+    unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)  # (P, D)
+    centre, half = (lower + upper) / 2, (upper - lower) / 2
+    return centre[:, None] + half[:, None] * unit
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Points along every coordinate for cells of the given degrees."""
+
+    orders: Orders
+    degree: tuple[int, ...]
+
+    @property
+    def circular(self) -> tuple[int, ...]:
+        """The two coordinates of space whose corners tie a cell in a circle; empty if there are others."""
+        spatial = self.orders.spatial
+        return tuple(spatial) if len(spatial) == 2 and all(self.orders.along(k) == 2 for k in spatial) else ()
+
+    def inside(self, orders: Sequence[int] | None = None) -> list[int]:
+        """Points inside for an equation of these orders along the coordinates; None: the highest of all."""
+        of = [self.orders.along(k) for k in range(len(self.degree))] if orders is None else orders
+        return [max(1, p + 1 - n) for p, n in zip(self.degree, of, strict=True)]
+
+    def face(self, axis: int) -> list[int]:
+        inside, time = self.inside(), self.orders.time
+        found = []
+        for k, p in enumerate(self.degree):
+            if k == axis:
+                found.append(1)
+            elif axis == time:
+                found.append(p + 1)
+            elif k == time or len(self.orders.spatial) > 2:
+                found.append(inside[k])
+            else:
+                found.append(p + 1 - -(-self.orders.along(k) // 2))
+        return found
+
+    def fewer(self, axis: int) -> list[int]:
+        """The same with one point less along the other coordinate of space."""
+        return [n - (k != axis and k in self.circular) for k, n in enumerate(self.face(axis))]
+
+
+def interior_points(cells: Cells, counts: Counts, orders: Sequence[int]) -> np.ndarray:
+    """Points for an equation of these orders, (n, P, D)."""
+    return tensor_grid(cells.lower, cells.upper, counts.inside(orders))
+
+
+def face_points(lower: np.ndarray, upper: np.ndarray, axis: int, counts: Counts, fewer: bool = False) -> np.ndarray:
+    """Points on faces (n, D), (n, P, D)."""
+    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis))
+    return found[:, :-1] if axis == counts.orders.time and counts.circular else found  # as many as functions of space
+
+
+@dataclass(frozen=True)
+class Seam:
+    """Points (P, D) across which the cells `first` and `second` (P,) are tied."""
+
+    axis: int
+    points: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+def joined(parts: Sequence[Seam]) -> Seam:
+    arrays = ([getattr(p, name) for p in parts] for name in ("points", "first", "second"))
+    return Seam(parts[0].axis, *(np.concatenate(a) for a in arrays))
+
+
+def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int, str], Seam]:
+    """Per coordinate and kind: "fine" at the points of the finer side, "coarse" at those of the coarser one.
+
+    Across time, all conditions are at the points of the later cell: they say how it starts.
+    """
+    found: dict[tuple[int, str], Seam] = {}
+    for axis in range(cells.dimension):
+        shared = np.array([k for k, f in enumerate(faces) if f.axis == axis and f.second >= 0], dtype=np.int64)
+        if not len(shared):
+            continue
+        cut = Cut(cells, [faces[k] for k in shared], axis, counts)
+        if axis == counts.orders.time:
+            found[axis, "fine"] = cut.of_whole(cut.second, np.ones(len(shared), dtype=bool), False)
+            continue
+        lower = axis == min(counts.circular, default=-1)  # where every cell has one point less on its lower side
+        width = (cells.upper - cells.lower).prod(axis=1) / (cells.upper - cells.lower)[:, axis]
+        finer_second = width[cut.second] < width[cut.first]
+        coarser = np.where(finer_second, cut.first, cut.second)
+        less = finer_second if lower else np.zeros(len(shared), dtype=bool)
+        found[axis, "fine"] = joined([cut.of_shared(~less, False), cut.of_shared(less, True)])
+        less = ~finer_second if lower else np.zeros(len(shared), dtype=bool)
+        found[axis, "coarse"] = joined([cut.of_whole(coarser, ~less, False), cut.of_whole(coarser, less, True)])
+    return found
+
+
+class Cut:
+    """The faces shared across one coordinate: `first`, `second` (n,), `lower`, `upper` (n, D)."""
+
+    def __init__(self, cells: Cells, faces: Sequence[Face], axis: int, counts: Counts):
+        self.cells, self.axis, self.counts = cells, axis, counts
+        self.first, self.second = (np.array([getattr(f, name) for f in faces]) for name in ("first", "second"))
+        self.lower, self.upper = (np.stack([getattr(f, name) for f in faces]) for name in ("lower", "upper"))
+
+    def of_shared(self, chosen: np.ndarray, fewer: bool) -> Seam:
+        """Points of what the cells share."""
+        points = face_points(self.lower[chosen], self.upper[chosen], self.axis, self.counts, fewer)
+        return self._seam(points, np.repeat(np.flatnonzero(chosen), points.shape[1]))
+
+    def of_whole(self, owner: np.ndarray, chosen: np.ndarray, fewer: bool) -> Seam:
+        """Points of the whole face of `owner` (n,), as far as they lie on the shared part."""
+        number = np.flatnonzero(chosen)
+        low, high = self.lower[number], self.upper[number]
+        whole_low, whole_high = self.cells.lower[owner[number]].copy(), self.cells.upper[owner[number]].copy()
+        whole_low[:, self.axis], whole_high[:, self.axis] = low[:, self.axis], high[:, self.axis]
+        points = face_points(whole_low, whole_high, self.axis, self.counts, fewer)
+        others = [k for k in range(self.cells.dimension) if k != self.axis]
+        inside = (points[:, :, others] >= low[:, None, others]) & (
+            (points[:, :, others] < high[:, None, others]) | (high[:, None, others] == whole_high[:, None, others])
+        )
+        kept = inside.all(axis=2)
+        return self._seam(points[kept], number[np.nonzero(kept)[0]])
+
+    def _seam(self, points: np.ndarray, number: np.ndarray) -> Seam:
+        flat = points.reshape(-1, self.cells.dimension)
+        return Seam(self.axis, flat, self.first[number], self.second[number])

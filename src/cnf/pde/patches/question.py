@@ -1,0 +1,44 @@
+"""Question: what is to be solved on patches, whoever asks: equations, where they hold, and how to place them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cnf.constraints import Constraint, Space
+from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.domain import Sample
+
+
+class Part(Protocol):
+    """Where an equation holds: "interior", "boundary", "shape" or "slice" with fixed coordinates, or somewhere else."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def fixed(self) -> Mapping[int, float] | None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """`constraints[k]` is equation k at some points of its part `places[k]`, `at(k, sample)` the same at others."""
+
+    space: Space
+    domain: Domain
+    constraints: Sequence[Constraint]
+    places: Sequence[Part]
+    at: Callable[[int, Sample], Constraint]
+    tolerance: float
+    seed: int
+
+    @property
+    def time(self) -> int | None:
+        """The number of the time coordinate."""
+        return self.domain.dimension - 1 if isinstance(self.domain, Timed) else None
+
+    @property
+    def inside(self) -> list[int]:
+        """Numbers of the equations of the interior."""
+        return [k for k, place in enumerate(self.places) if place.kind == "interior"]

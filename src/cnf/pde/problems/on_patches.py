@@ -1,0 +1,150 @@
+"""A problem solved on patches, as an answer with its certificate and its estimate."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from cnf.bases.piecewise import Piecewise
+from cnf.certificate import judge
+from cnf.errors import OverdeterminedError, ProblemError
+from cnf.pde.domains import Timed
+from cnf.pde.patches.adapting import Round, adapt
+from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.question import Question
+from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.problem import Problem
+from cnf.pde.problems.solving import refuse_open
+from cnf.pde.tuning import HeldOutEquations
+from cnf.pde.tuning.trial import Report, Trial, Tuning
+from cnf.solution import Solution
+
+PROBES = 2000
+WHERE = ("solve", "method")
+
+
+def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
+    """Refine, solve, certify; `report` is called with every round."""
+    started = time.perf_counter()
+    refuse_unsuitable(problem)
+    probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
+    trials: list[Trial] = []
+
+    def tell(found: Round) -> None:
+        trials.append(as_trial(found))
+        if report is not None:
+            report(trials[-1])
+
+    try:
+        adapted = adapt(question_of(problem), problem.solving.target, probes, tell)
+    except OverdeterminedError:
+        hints = "; ".join(check_problem(problem).surplus)
+        raise ProblemError(
+            f"there are more conditions than the equations of the interior take{': ' if hints else ''}{hints}; drop "
+            "those that say the same twice"
+        ) from None
+    solution = adapted.last.solution
+    with torch.no_grad():
+        held_out, boundary = look_between(problem, solution, probes)
+    judge(solution.certificate, "warn")
+    tuning = Tuning("refinement", tuple(trials), trials[-1], adapted.interrupted)
+    answer = Answer(
+        problem,
+        adapted.last.field,
+        solution,
+        tuning,
+        held_out,
+        adapted.estimate,
+        measure_errors(problem, solution),
+        time.perf_counter() - started,
+        measured=max(adapted.estimate, boundary),
+    )
+    if problem.solving.underdetermined == "refuse" and left_open(answer):
+        refuse_open(answer)
+    return replace(answer, seconds=time.perf_counter() - started)
+
+
+def question_of(problem: Problem) -> Question:
+    """What patches need to know."""
+    placing = problem._placing
+    return Question(
+        problem.space,
+        problem.domain,
+        problem.constraints,
+        placing.places,
+        lambda k, sample: placing._constraint(k, sample, {}),
+        problem.solving.tolerance,
+        problem.seed,
+    )
+
+
+def left_open(answer: Answer) -> bool:
+    """Whether more functions are left free than the layout of the points leaves; then a condition may be missing."""
+    basis, certificate = answer.field.basis, answer.certificate
+    assert isinstance(basis, Piecewise)
+    spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
+    own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
+    free = basis.size * certificate.channels - certificate.rank
+    return free > own * basis.cells.count * certificate.channels
+
+
+def as_trial(found: Round) -> Trial:
+    """A round of refinement, shown like a trial of a tuning."""
+    certificate = found.solution.certificate
+    return Trial(
+        {"cells": found.mesh.cells.count, "degree": max(found.mesh.degree)},
+        math.log10(max(found.worst, 1e-300)),
+        found.worst,
+        certificate.exact,
+        certificate.worst,
+        certificate.conditions,
+        found.seconds,
+    )
+
+
+def look_between(problem: Problem, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
+    """What every equation misses between its points, and what values on the boundary miss of the field's size."""
+    found = {c.name: math.nan for c in solution.constraints}
+    checks = problem.checks()
+    boundary, size = 0.0, float(solution(probes).square().mean().sqrt()) or 1.0
+    if checks:
+        found |= {name: float(value) for name, value in HeldOutEquations(checks).by_equation(solution).items()}
+    for check in checks:
+        if check.operator.order == 0:
+            boundary = max(boundary, float(solution.residual(check).square().mean().sqrt()) / size)
+    return found, boundary
+
+
+def refuse_unsuitable(problem: Problem) -> None:
+    """What patches cannot do yet is refused before anything is solved."""
+    domain = problem.domain
+    space = domain.space if isinstance(domain, Timed) else domain
+    if not domain._is_box or space.dimension > 3:
+        raise ProblemError(
+            "patches cover boxes of up to three coordinates and time so far; use method = 'waves'", WHERE
+        )
+    if not any(place.kind == "interior" for place in problem._placing.places):
+        raise ProblemError("patches need an equation on the interior", WHERE)
+    for k, equation in enumerate(problem.equations):
+        if equation.points is not None or equation.layout is not None:
+            raise ProblemError("patches place their points themselves; leave points and layout out", ("equations", k))
+    orders = orders_of(question_of(problem))
+    if orders.time is not None and orders.along(orders.time) > 1:
+        raise ProblemError(
+            "patches follow time derivatives of first order; give the velocity a channel of its own: u_t - v = 0 and "
+            "v_t = ... instead of u_{tt} = ...",
+            WHERE,
+        )
+    for axis in orders.spatial:
+        different = {n for n in (highest[axis] for highest in orders.highest) if n}
+        if len(different) > 1:
+            raise ProblemError(
+                "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
+                "2 has another); use method = 'waves'",
+                WHERE,
+            )

@@ -1,0 +1,268 @@
+"""Tied cells: every cell meets its own conditions, and the conditions across cells tie them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.bases.basis import Basis, values_request
+from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator, Tie
+from cnf.constraints import Constraint
+from cnf.operators.expansion import Probe, Request
+from cnf.solvers.null_space import TiedFactor, Ties
+from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+
+ENTRIES = 2**21  # numbers of rows evaluated at once
+SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
+
+
+@dataclass(frozen=True)
+class Tied(Formulation):
+    """`smooth`: how much less a function counts per degree."""
+
+    smooth: float = SMOOTH
+
+    def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
+        assert isinstance(basis, Piecewise)
+        evaluator = basis.snapshot()
+        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size)
+        column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
+        return TiedPlan(self, basis, evaluator, system, torch.from_numpy(column))
+
+    def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
+        assert isinstance(basis, Piecewise)
+        weights = state_entry(state, "weights", (basis.size, len(basis.space.channels)))
+        return CellExpansion(basis.snapshot(), weights, basis.ties, KnownAccount("weights from a file"))
+
+
+@dataclass(frozen=True, eq=False)
+class TiedSystem:
+    """Conditions sorted by cell, `table` (M, C n) with cell k from starts[k] on, then those over several cells.
+
+    `order` (M + T,) says which condition, counted constraint by constraint, row by row, point by point, each row is;
+    conditions of ties come last.
+    """
+
+    table: Tensor
+    starts: np.ndarray
+    tied_rows: np.ndarray
+    tied_cells: np.ndarray
+    vectors: Tensor
+    order: np.ndarray
+    ties: int  # conditions over several cells
+
+    def right(self, targets: Sequence[Tensor], extra: int) -> tuple[Tensor, Tensor]:
+        """Right-hand sides (P, R) of the constraints -> those of the cells (M,) and those of the ties."""
+        flat = torch.cat([t.T.reshape(-1) for t in targets] + [targets[0].new_zeros(extra)])
+        ordered = flat[torch.from_numpy(self.order)]
+        return ordered[: self.table.shape[0]], ordered[self.table.shape[0] :]
+
+
+@dataclass(frozen=True, eq=False)
+class TiedPlan(Plan):
+    """Assembled; factored when first solved."""
+
+    formulation: Tied
+    basis: Piecewise
+    evaluator: PiecewiseEvaluator
+    system: TiedSystem
+    column: Tensor  # (C n,)
+
+    def __post_init__(self) -> None:
+        system, column = self.system, self.column.numpy()
+        ties = Ties(system.ties, system.tied_rows, system.tied_cells, system.vectors.detach().double().numpy() * column)
+        cells = self.basis.cells
+        table = system.table.detach().double().numpy() * column
+        factor = TiedFactor(table, system.starts, ties, (cells.lower + cells.upper) / 2, self.basis.time)
+        object.__setattr__(self, "factor", factor)
+
+    factor: TiedFactor = None  # type: ignore[assignment]
+
+    def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
+        right, tied = self.system.right(targets, self.basis.brought_conditions)
+        column = self.column.to(right)
+        y = _SolveTied.apply(self.system.table * column, self.system.vectors * column, right, tied, self.factor)
+        channels = len(self.basis.space.channels)
+        weights = (y * column).reshape(self.basis.cells.count, channels, -1).transpose(1, 2).flatten(0, 1)
+        return CellExpansion(self.evaluator, weights, self.basis.ties, TiedAccount(self.factor, self.basis.cells.count))
+
+
+class _SolveTied(torch.autograd.Function):
+    """y = B^+ (b, d), B = (L, T): gradients of the pseudo-inverse of full row rank,
+
+    lambda = B^+T g,  mu = B^+T y,  dL/db = lambda,  dL/dB = -lambda y^T + mu (g - B^T lambda)^T,
+
+    for the stored entries only.
+    """
+
+    @staticmethod
+    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: TiedFactor) -> Tensor:
+        found = factor.solve(right.detach().double().numpy(), tied.detach().double().numpy())
+        y = torch.from_numpy(found).to(right)
+        ctx.factor = factor
+        ctx.save_for_backward(table, vectors, y)
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad: Tensor):
+        table, vectors, y = ctx.saved_tensors
+        factor: TiedFactor = ctx.factor
+        g = grad.double().numpy()
+        rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g))
+        grad_table = grad_vectors = None
+        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(y.double().numpy()))
+            owner = torch.from_numpy(np.repeat(np.arange(y.shape[0]), np.diff(factor.starts)))
+            cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
+            back = torch.zeros_like(y).index_add(0, owner, table * rows[:, None])
+            back = back.index_add(0, cells, vectors * ties[numbers][:, None])
+            rest = grad - back
+            grad_table = more[:, None] * rest[owner] - rows[:, None] * y[owner]
+            grad_vectors = more_ties[numbers][:, None] * rest[cells] - ties[numbers][:, None] * y[cells]
+        return grad_table, grad_vectors, rows, ties, None
+
+
+class TiedAccount(Account):
+    """Cells factored one by one, ties by one sparse system."""
+
+    def __init__(self, factor: TiedFactor, cells: int):
+        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
+        self._rank = factor.rank
+
+    def rank(self) -> int:
+        return self._rank
+
+    def condition(self) -> float:
+        return float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class CellExpansion(Expansion):
+    """The polynomials of the cell that a point lies in; weights (cells n, C)."""
+
+    evaluator: PiecewiseEvaluator
+    weights: Tensor
+    ties: tuple[Tie, ...]
+    account: Account
+
+    @property
+    def _by_cell(self) -> Tensor:
+        """(cells, n, C)."""
+        return self.weights.unflatten(0, (self.evaluator.cells.count, -1))
+
+    def values(self, points: Tensor) -> Tensor:
+        channels = range(self.weights.shape[1])
+        requests = tuple(values_request(points.shape[1], points, c) for c in channels)
+        return self.applied([Probe(points, 1, tuple(channels), requests)], (points.shape[0], len(channels)))
+
+    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
+        total = self.weights.new_zeros(shape)
+        for probe in probes:
+            found = self.in_cells(probe, self.evaluator.locate(probe.points))
+            total = total.index_add(1, torch.tensor(probe.rows, device=total.device), found)
+        return total
+
+    def in_cells(self, probe: Probe, cells: Tensor) -> Tensor:
+        """The field of the given cells (P,), (P, K)."""
+        table = self._by_cell
+        step = max(1, ENTRIES // (table.shape[1] * len(probe.requests)))
+        parts = []
+        for start in range(0, probe.points.shape[0], step):
+            rows = slice(start, start + step)
+            requests = [r.at(rows) for r in probe.requests]
+            local = self.evaluator.local_rows(probe.points[rows], cells[rows], requests)  # (P, K, n)
+            own = table[cells[rows]]  # (P, n, C)
+            each = [(local[:, k] * own[:, :, r.channel]).sum(dim=1) for k, r in enumerate(requests)]
+            parts.append(torch.stack(each, dim=1))
+        found = torch.cat(parts) if parts else self.weights.new_zeros(0, len(probe.requests))
+        return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
+
+    def with_last_bits_off(self) -> Expansion:
+        return replace(self, weights=last_bits_off(self.weights))
+
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.weights.detach()}
+
+    def jumps(self) -> dict[str, tuple[Constraint, Tensor]]:
+        """What the ties miss, |L f of one cell - L f of the other| (P, R), by the way queries take."""
+        found = {}
+        for tie in self.ties:
+            shape = tuple(tie.condition.values.shape)
+            total = self.weights.new_zeros(shape)
+            for probe in tie.condition.expanded():
+                apart = probe.term_by_term()
+                off = self.in_cells(apart, tie.first) - self.in_cells(apart, tie.second)
+                total = total.index_add(1, torch.tensor(apart.rows, device=total.device), off)
+            found[tie.condition.name] = (tie.condition, total)
+        return found
+
+
+def gather(
+    evaluator: PiecewiseEvaluator, constraints: Sequence[Constraint], ties: Sequence[Tie], channels: int, n: int
+) -> TiedSystem:
+    """All conditions as rows over cells."""
+    conditions, cells, vectors = [], [], []
+    start = 0
+
+    def add(probe: Probe, places: Tensor, count: int, sign: float = 1.0) -> None:
+        owners = torch.arange(count).repeat_interleave(probe.nodes)
+        for k, r in enumerate(probe.rows):
+            request = probe.requests[k]
+            rows = _in_pieces(evaluator, probe.points, places, request)
+            vector = rows.new_zeros(rows.shape[0], channels, n)
+            vector[:, request.channel] = sign * rows
+            conditions.append(start + r * count + owners)
+            cells.append(places)
+            vectors.append(vector.flatten(1))
+
+    for constraint in constraints:
+        for probe in constraint.expanded():
+            add(probe, evaluator.locate(probe.points), constraint.points.shape[0])
+        start += constraint.rows
+    for tie in ties:
+        for probe in tie.condition.expanded():
+            add(probe, tie.first, tie.condition.points.shape[0])
+            add(probe, tie.second, tie.condition.points.shape[0], -1.0)
+        start += tie.condition.rows
+    return _sorted(
+        torch.cat(conditions).numpy(), torch.cat(cells).numpy(), torch.cat(vectors), start, evaluator.cells.count
+    )
+
+
+def _in_pieces(evaluator: PiecewiseEvaluator, points: Tensor, cells: Tensor, request: Request) -> Tensor:
+    step = max(1, ENTRIES // evaluator.local_size)
+    pieces = (slice(start, start + step) for start in range(0, points.shape[0], step))
+    parts = [evaluator.local_rows(points[rows], cells[rows], [request.at(rows)])[:, 0] for rows in pieces]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _sorted(condition: np.ndarray, cell: np.ndarray, vectors: Tensor, count: int, cells: int) -> TiedSystem:
+    """Entries of the same condition and cell are added up; conditions of one cell go to it, the others are ties."""
+    keys, inverse = np.unique(condition * cells + cell, return_inverse=True)
+    merged = vectors
+    if len(keys) < len(condition):
+        merged = vectors.new_zeros(len(keys), vectors.shape[1]).index_add(0, torch.from_numpy(inverse), vectors)
+    elif not (np.diff(condition * cells + cell) > 0).all():
+        merged = vectors[torch.from_numpy(np.argsort(condition * cells + cell, kind="stable"))]
+    owner, place = keys // cells, keys % cells
+    touched = np.bincount(owner, minlength=count)
+    local = touched[owner] == 1
+    own = np.flatnonzero(local)
+    own = own[np.argsort(place[own], kind="stable")]
+    starts = np.searchsorted(place[own], np.arange(cells + 1))
+    shared = np.flatnonzero(~local)
+    tied = np.unique(owner[shared])
+    return TiedSystem(
+        merged[torch.from_numpy(own)],
+        starts,
+        np.searchsorted(tied, owner[shared]),
+        place[shared],
+        merged[torch.from_numpy(shared)],
+        np.concatenate([owner[own], tied]),
+        len(tied),
+    )
