@@ -16,6 +16,7 @@ NAMES = (
     "conditioning",
     "pde",
     "sparse",
+    "patches",
     "materials",
 )
 
