@@ -45,6 +45,9 @@ class StandIn:
     errors: dict[str, float] | None
     seconds: float = 1.5
     extra: dict[str, Any] = field(default_factory=dict)
+    measured: float | None = None
+    source: str = "residual between the points, second solution"
+    off_target: str = ""
 
     @property
     def estimate(self) -> float:
