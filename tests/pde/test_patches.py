@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +14,11 @@ import torch
 
 import cnf
 from cnf.bases import Cells, Piecewise
+from cnf.bases.piecewise import Tie
 from cnf.errors import BasisError, CnfWarning, ProblemError, UnderdeterminedError
+from cnf.pde.patches.adapting import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.formulas import follow
 from cnf.pde.problems.on_patches import question_of
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.tied import Tied
@@ -320,6 +325,62 @@ def test_narrow_sources_are_seen():
     far = torch.tensor([[0.8, 0.2], [0.1, 0.1], [0.9, 0.9], [0.6, 0.4]], dtype=torch.float64)
     assert torch.allclose(narrow(far), wide(far), rtol=1e-4, atol=0)
     assert float(narrow(far).abs().min()) > 1e-3
+
+
+BUMPS = {
+    "on the boundary": {"interior": r"\Delta u = 0", "x = 0": r"u = BUMP{y}{0.537}", "x = 1": "u = 0"},
+    "second inside": {"interior": r"-\Delta u = 1 + BUMP{x}{0.3137} BUMP{y}{0.67} + \frac{1}{2} BUMP{x}{0.812}"},
+    "in a coefficient": {"interior": r"-\Delta u + 1000 BUMP{x}{0.3137} u = 1"},
+}
+
+
+@pytest.mark.parametrize("name", BUMPS)
+def test_no_bump_is_narrow_enough_to_hide(name: str):
+    """Widths of 3e-5 fall between all samples; interval arithmetic sees them, and cells are cut down to them."""
+    sides = dict.fromkeys(("x = 0", "x = 1", "y = 0", "y = 1"), "u = 0")
+    equations = {
+        side: re.sub(r"BUMP\{(.)\}\{(.*?)\}", r"e^{-((\1 - \2)/0.00003)^2}", latex)
+        for side, latex in (sides | BUMPS[name]).items()
+    }
+    question = question_of(cnf.Problem("x y", domain=SQUARE, equations=equations))
+    orders = orders_of(question)
+    cells = follow(Cells([0, 0], [1, 1]), [8, 8], asked_formulas(question, orders), 1e-6, 0, None)
+    at = {"on the boundary": [(1, 0.537)], "second inside": [(0, 0.3137), (0, 0.812)]}.get(name, [(0, 0.3137)])
+    for axis, place in at:
+        near = (cells.lower[:, axis] <= place) & (place < cells.upper[:, axis])
+        assert (cells.upper - cells.lower)[near, axis].min() < 2e-4, (axis, place)
+
+
+def test_cells_of_a_slab_are_cut_together():
+    """A source that is narrow in time and space: cells that follow it still come in slabs."""
+    domain = cnf.domains.Timed(cnf.Box(0, 1), 0, 1)
+    source = r"e^{-((x - 0.3)/0.01)^2 - ((t - 0.6)/0.01)^2}"
+    equations = {"interior": rf"u_t = u_{{xx}} + {source}", "boundary": "u = 0", "t = 0": "u = 0"}
+    question = question_of(cnf.Problem("x t", domain=domain, equations=equations))
+    orders = orders_of(question)
+    cells = follow(Cells([0, 0], [1, 1]), [8, 8], asked_formulas(question, orders), 1e-6, 0, orders.time)
+    slabs = np.unique(np.stack([cells.lower[:, 1], cells.upper[:, 1]], axis=1), axis=0)
+    assert len(slabs) > 4 and (slabs[1:, 0] == slabs[:-1, 1]).all()
+
+
+def test_large_channels_hide_no_jump_of_small_ones():
+    """v of 1e8 beside u of 1: a jump of 1e-6 in u is 1e-6 in the certificate."""
+    space = cnf.Space("x", "u v")
+    cells = Cells([0.0], [1.0]).cut([0], 0)
+    here, sides = torch.tensor([[0.5]], dtype=torch.float64), (torch.tensor([0]), torch.tensor([1]))
+    tie = Tie(space.constraint("u = 0", at=here, name="u across x"), *sides)
+    basis = Piecewise(space, cells, 1, [tie])
+    ends = torch.tensor([[0.1], [0.4], [0.9]], dtype=torch.float64)
+    given = [space.constraint("u = 1", at=ends, name="u"), space.constraint("v = 100000000", at=ends, name="v")]
+    solution = cnf.ConstrainedField(basis, given).eval().solution
+    assert solution.certificate.residuals["u across x"].relative < 1e-12
+    broken = solution.expansion.weights.clone()
+    broken[0, 0] += 1e-6
+    off = replace(solution, expansion=replace(solution.expansion, weights=broken), spot_check=None)
+    with pytest.warns(CnfWarning):
+        certificate = off.certificate
+    assert not certificate.exact
+    assert certificate.residuals["u across x"].relative == pytest.approx(1e-6, rel=1e-3)
 
 
 def test_unfit_problems_are_refused():

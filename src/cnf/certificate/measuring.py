@@ -16,7 +16,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis
 from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Inquiry
-from cnf.certificate.sizes import amplitudes, extents, row_sizes, typical_amplitude
+from cnf.certificate.sizes import amplitude_beside, amplitudes, extents, row_sizes, typical_amplitude
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
@@ -94,7 +94,9 @@ def certify(
         brought = expansion.jumps()
         for name, (condition, off) in brought.items():
             size = row_sizes(condition.expanded(), (off.shape[0], off.shape[1]), lengths)
-            residuals[name] = _worst(off.to(torch.float64).abs(), size * max(asked_for))
+            residuals[name] = _worst(
+                off.to(torch.float64).abs(), size * amplitude_beside(condition, constraints, asked_for)
+            )
             measured += off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
     basis = solution.basis

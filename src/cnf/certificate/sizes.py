@@ -61,7 +61,7 @@ def coupled(constraints: Sequence[Constraint]) -> list[list[int]]:
     """Which constraints speak of the same channels, directly or through others: numbers of theirs, group by group."""
     groups: list[tuple[set[str | None], list[int]]] = []
     for i, constraint in enumerate(constraints):
-        channels = {term.channel for row in constraint.operator.rows for term in row}
+        channels = _channels(constraint)
         members = [i]
         for group in [g for g in groups if g[0] & channels]:
             groups.remove(group)
@@ -79,6 +79,16 @@ def amplitudes(constraints: Sequence[Constraint], sizes: Sequence[Tensor]) -> li
         for i in group:
             found[i] = typical
     return found
+
+
+def amplitude_beside(condition: Constraint, constraints: Sequence[Constraint], found: Sequence[float]) -> float:
+    """The amplitude for a condition that is no constraint: the least of those that share a channel with it."""
+    own = _channels(condition)
+    return min((u for c, u in zip(constraints, found, strict=True) if _channels(c) & own), default=1.0)
+
+
+def _channels(constraint: Constraint) -> set[str | None]:
+    return {term.channel for row in constraint.operator.rows for term in row}
 
 
 def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:

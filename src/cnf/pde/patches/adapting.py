@@ -17,8 +17,9 @@ from cnf.bases.piecewise import Piecewise
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.building import Mesh, build_field, orders_of
-from cnf.pde.patches.formulas import follow, known_formulas
+from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 from cnf.solution import Solution
@@ -77,7 +78,12 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     goal = BEST if target is None else target
     cells = Cells(domain.lower, domain.upper)
     cells = follow(
-        cells, [p - 2 for p in degree], known_formulas(orders.equations), max(0.1 * goal, 1e-9), question.seed
+        cells,
+        [p - 2 for p in degree],
+        asked_formulas(question, orders),
+        max(0.1 * goal, 1e-9),
+        question.seed,
+        orders.time,
     )
     rounds: list[Round] = []
     finer, estimate, interrupted = None, math.inf, False
@@ -101,6 +107,16 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     if finer is None:
         estimate = field_difference(rounds[-1].solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.nan
     return Adapted(tuple(rounds), estimate, interrupted)
+
+
+def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
+    """Of the equations inside, and of those on the faces of the box."""
+    found = [formula for equation in orders.equations for formula in known_formulas(equation)]
+    for face in Cells(question.domain.lower, question.domain.upper).faces():
+        for place, condition in zip(question.places, question.constraints, strict=True):
+            if place.kind != "interior" and holds_on(place, face, orders):
+                found += known_formulas(condition, face.axis, face.position)
+    return found
 
 
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
@@ -175,14 +191,7 @@ def refine(last: Round, orders: Orders) -> Cells:
     tails = coefficient_tails(last)  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
-    if time is not None:
-        for start in np.unique(cells.lower[cut[:, time], time]):
-            cut[cells.lower[:, time] == start, time] = True
-    for axis in np.argsort([k != time for k in range(cells.dimension)]):  # slabs first
-        chosen = np.flatnonzero(cut[:, axis])
-        cells = cells.cut(chosen, int(axis))
-        cut = np.concatenate([cut, cut[chosen]])
-    return cells
+    return cut_together(cells, cut, time)
 
 
 def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | None) -> np.ndarray:

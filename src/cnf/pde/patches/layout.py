@@ -21,6 +21,18 @@ from cnf.bases.cells import Cells, Face
 from cnf.pde.patches.orders import Orders
 
 
+def cut_together(cells: Cells, cut: np.ndarray, time: int | None) -> Cells:
+    """Cells cut across the coordinates where `cut` (n, D) says so; across time, all cells of a slab together."""
+    if time is not None:
+        for start in np.unique(cells.lower[cut[:, time], time]):
+            cut[cells.lower[:, time] == start, time] = True
+    for axis in np.argsort([k != time for k in range(cells.dimension)], kind="stable"):  # slabs first
+        chosen = np.flatnonzero(cut[:, axis])
+        cells = cells.cut(chosen, int(axis))
+        cut = np.concatenate([cut, cut[chosen]])
+    return cells
+
+
 def gauss(count: int) -> np.ndarray:
     """Chebyshev points of (-1, 1)."""
     return np.cos(np.pi * (2 * np.arange(count) + 1) / (2 * count))

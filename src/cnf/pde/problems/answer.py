@@ -105,7 +105,7 @@ class Answer:
         Second derivatives are off near any corner, however right the field is.
         """
         if self.measured is not None:
-            return not self.measured > RESOLVED
+            return self.measured <= RESOLVED  # what is not known is not resolved
         return not self.worst_held_out > RESOLVED
 
     def verdict(self) -> list[str]:
