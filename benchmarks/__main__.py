@@ -17,6 +17,7 @@ NAMES = (
     "pde",
     "sparse",
     "patches",
+    "shaped_patches",
     "materials",
 )
 

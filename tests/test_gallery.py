@@ -32,6 +32,7 @@ BOUNDS: dict[str, dict[str, float]] = {
     "heat": {"u": 1e-8},
     "helmholtz": {"u": 1e-10},
     "inverse_source": {"u": 1e-8, "q": 1e-6},
+    "jump": {"u": 1e-9},
     "layer": {"u": 1e-9},
     "neumann": {"u": 1e-11},
     "periodic": {"u": 1e-10},

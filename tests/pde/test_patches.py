@@ -386,8 +386,14 @@ def test_large_channels_hide_no_jump_of_small_ones():
 def test_unfit_problems_are_refused():
     """What patches cannot do is said before anything is solved, with what to do instead."""
     laplace = {"interior": r"\Delta u = 0", "boundary": "u = 1"}
-    with pytest.raises(ProblemError, match="boxes"):
-        solve(coordinates="x y", domain=cnf.domains.Disk((0, 0), 1), equations=laplace)
+    disk = cnf.domains.Disk((0, 0), 1)
+    with pytest.raises(ProblemError, match="without time"):
+        heat = {"interior": r"u_t = \Delta u", "boundary": "u = 1", "t = 0": "u = 1"}
+        solve(coordinates="x y t", domain=cnf.domains.Timed(disk, 0, 1), equations=heat)
+    with pytest.raises(ProblemError, match="second order"):
+        solve(coordinates="x y", domain=disk, equations={"interior": "u_x + u_y = 0", "boundary": "u = 1"})
+    with pytest.raises(ProblemError, match="through the inside"):
+        solve(coordinates="x y", domain=disk, equations={**laplace, "x = 0": "u = 1"})
     with pytest.raises(ProblemError, match="leave this out"):
         solve(coordinates="x y", domain=SQUARE, equations=laplace, points=50)
     with pytest.raises(ProblemError, match="target"):

@@ -4,6 +4,8 @@ from cnf.bases import encoders, kernels
 from cnf.bases.basis import Basis
 from cnf.bases.cells import Cells
 from cnf.bases.concat import Concat
+from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.cover import Cover
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
 from cnf.bases.hybrid import Hybrid
@@ -22,6 +24,8 @@ __all__ = [
     "Cells",
     "Concat",
     "ConstraintLayer",
+    "CornerFunctions",
+    "Cover",
     "Hermite",
     "Hybrid",
     "Hypernet",

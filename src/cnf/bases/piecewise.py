@@ -17,6 +17,8 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
+from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.cover import Cover
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
@@ -38,8 +40,10 @@ class Tie:
 class Piecewise(Basis):
     """`degree` along every coordinate: (degree + 1)^D functions on each of the cells.
 
-    `without_corner` names coordinates: functions of the highest degree in two of them at once are left out. `time` is
-    the coordinate, if any, along which cells come in slabs, each starting from the one before.
+    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates: functions of
+    the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
+    slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
+    none: the functions of that corner are functions of the patch.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -47,11 +51,15 @@ class Piecewise(Basis):
     def __init__(
         self,
         space: Space,
-        cells: Cells | Tensor,
+        cells: Cells | Cover | Tensor,
         degree: int | Sequence[int],
         ties: Sequence[Tie | Sequence] = (),
         without_corner: Sequence[int] = (),
         time: int | None = None,
+        patch: Tensor | None = None,
+        frames: Tensor | None = None,
+        corners: Sequence[CornerFunctions | Sequence] = (),
+        at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -59,12 +67,14 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
+            cells = _from_tables(cells, patch, frames, dimension)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
         self.without_corner, self.time = tuple(without_corner), time
+        self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(*c) for c in corners)
+        self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         super().__init__(space, cells.count * self.local_size)
 
     @property
@@ -86,11 +96,32 @@ class Piecewise(Basis):
         return Even(np.array(self.degree) / half)
 
     def degrees(self) -> np.ndarray:
-        """The total degree of every function of a cell, (n,)."""
-        return self.snapshot().exponents.sum(axis=1)
+        """The total degree of every function of a cell, (n,); 0 for those of a corner."""
+        polynomials = self.snapshot().exponents.sum(axis=1)
+        return np.concatenate([polynomials, np.zeros(self.local_size - len(polynomials), dtype=np.int64)])
+
+    def active(self) -> np.ndarray:
+        """Which functions every patch has, channel by channel, (patches, C n) bool.
+
+        Those of a corner only where it is, with one weight for all channels, the first one's. If one patch has the
+        corner to itself, as many polynomials of the highest degrees make room: the equations decide the weights then.
+        If several patches share it, the same functions in all of them would be decided twice; there, the smallest
+        weights decide, which are those with the smoothest polynomials.
+        """
+        evaluator, channels = self.snapshot(), len(self.space.channels)
+        found = np.tile(evaluator.polynomial, (self.cells.count, channels, 1))
+        highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
+        for patch in np.flatnonzero(self.at_corner >= 0):
+            count = self.corners[self.at_corner[patch]].count
+            start = len(evaluator.exponents)
+            found[patch, 0, start : start + count] = True
+            alone = (self.at_corner == self.at_corner[patch]).sum() == 1
+            for k in range(count if alone else 0):
+                found[patch, k % channels, highest[k // channels]] = False
+        return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:
-        return PiecewiseEvaluator(self.cells, self.degree, self.without_corner)
+        return PiecewiseEvaluator(self.cells, self.degree, self.without_corner, self.corners, self.at_corner)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -101,12 +132,54 @@ class Piecewise(Basis):
     def config(self) -> dict:
         return {
             "space": self.space,
-            "cells": torch.from_numpy(self.cells.table()),
+            **_tables(self.cells),
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second] for tie in self.ties],
             "without_corner": list(self.without_corner),
             "time": self.time,
+            "corners": [list(c.as_parts()) for c in self.corners],
+            "at_corner": torch.from_numpy(self.at_corner),
         }
+
+
+def _tables(cells: Cells | Cover) -> dict[str, Tensor | None]:
+    """Cells and, for a cover, the patch of each and the frames (patches, 2 D), as they are saved."""
+    if isinstance(cells, Cells):
+        return {"cells": torch.from_numpy(cells.table()), "patch": None, "frames": None}
+    frames = np.concatenate([cells.lower, cells.upper], axis=1)
+    return {
+        "cells": torch.from_numpy(cells.cells.table()),
+        "patch": torch.from_numpy(cells.patch),
+        "frames": torch.from_numpy(frames),
+    }
+
+
+def _from_tables(cells: Tensor, patch: Tensor | None, frames: Tensor | None, dimension: int) -> Cells | Cover:
+    tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
+    if patch is None or frames is None:
+        return tree
+    ends = frames.detach().to(torch.float64).cpu().numpy()
+    if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
+        raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
+    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:])
+
+
+def _checked_corners(
+    given: Sequence[int] | np.ndarray | Tensor | None,
+    corners: Sequence[CornerFunctions],
+    patches: int,
+    channels: int,
+    dimension: int,
+) -> np.ndarray:
+    if given is None:
+        return np.full(patches, -1)
+    found = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    whole = found.shape == (patches,) and np.issubdtype(found.dtype, np.integer)
+    if not whole or (found < -1).any() or (found >= len(corners)).any():
+        raise BasisError(f"`at_corner` names one of {len(corners)} corners or -1 for each of the {patches} patches")
+    if corners and (dimension != 2 or any(c.profiles.shape[2] != channels for c in corners)):
+        raise BasisError(f"corner functions are for two coordinates and need profiles for all {channels} channels")
+    return found.astype(np.int64)
 
 
 def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
@@ -122,13 +195,15 @@ def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
 class PiecewiseEvaluator:
     """The functions of the cells; `local_rows` looks at those of one cell per point only."""
 
-    cells: Cells
+    cells: Cells | Cover
     degree: tuple[int, ...]
     without_corner: tuple[int, ...] = ()
+    corners: tuple[CornerFunctions, ...] = ()
+    at_corner: np.ndarray | None = None  # (patches,)
 
     @cached_property
     def exponents(self) -> np.ndarray:
-        """The degrees of every function of a cell, (n, D)."""
+        """The degrees of every polynomial of a cell, (n, D)."""
         grids = np.meshgrid(*[np.arange(p + 1) for p in self.degree], indexing="ij")
         every = np.stack([g.ravel() for g in grids], axis=1)
         top = (every == np.array(self.degree))[:, list(self.without_corner)].sum(axis=1)
@@ -136,12 +211,22 @@ class PiecewiseEvaluator:
 
     @property
     def local_size(self) -> int:
-        return self.exponents.shape[0]
+        return self.exponents.shape[0] + self.extra
+
+    @property
+    def extra(self) -> int:
+        """Columns for functions of corners, as many as the corner with most has."""
+        return max((c.count for c in self.corners), default=0)
+
+    @property
+    def polynomial(self) -> np.ndarray:
+        """Which of the functions of a patch are polynomials, (n,) bool; the others are those of a corner."""
+        return np.arange(self.local_size) < self.exponents.shape[0]
 
     @cached_property
     def _columns(self) -> Tensor | None:
         """Which of all products are functions, None if all are."""
-        if self.local_size == int(np.prod([p + 1 for p in self.degree])):
+        if self.exponents.shape[0] == int(np.prod([p + 1 for p in self.degree])):
             return None
         return torch.from_numpy(np.ravel_multi_index(self.exponents.T, [p + 1 for p in self.degree]))
 
@@ -172,7 +257,28 @@ class PiecewiseEvaluator:
         found = {index: _product([t[n] for t, n in zip(tables, index, strict=True)]) for index in indices}
         if self._columns is not None:
             found = {index: value[:, self._columns] for index, value in found.items()}
-        return combine(found, requests)
+        if not self.extra:
+            return combine(found, requests)
+        rows = [combine(found, [request]) for request in requests]  # the functions of a corner differ by channel
+        extra = [self._corner_rows(x, number, half, request) for request in requests]
+        return torch.cat([torch.cat([a, b], dim=2) for a, b in zip(rows, extra, strict=True)], dim=1)
+
+    def _corner_rows(self, x: Tensor, number: np.ndarray, half: Tensor, request: Request) -> Tensor:
+        """The columns of corner functions for one request, (P, 1, extra), zero for patches at no corner."""
+        assert self.at_corner is not None
+        found = x.new_zeros(x.shape[0], 1, self.extra)
+        corner = self.at_corner[number]
+        for k, functions in enumerate(self.corners):
+            (own,) = np.nonzero(corner == k)
+            if not len(own):
+                continue
+            rows = torch.from_numpy(own)
+            unit = half[rows].amax(dim=1)
+            columns = {i: functions.columns(x[rows], i, request.channel, unit) for i in wanted([request])}
+            block = combine(columns, [request.at(rows)])
+            wide = torch.cat([block, block.new_zeros(len(own), 1, self.extra - functions.count)], dim=2)
+            found = found.index_put((rows,), wide)
+        return found
 
     def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
         """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""

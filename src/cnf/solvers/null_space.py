@@ -10,7 +10,7 @@ is ever squared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +29,17 @@ class LocalFactor:
     triangle: np.ndarray
     pivot: np.ndarray
     scale: np.ndarray
+
+    @staticmethod
+    def over(rows: np.ndarray, active: np.ndarray) -> LocalFactor:
+        """`rows` (m, n) in the unknowns that are `active` (n,); the others stay zero."""
+        if active.all():
+            return LocalFactor.of(rows)
+        found = LocalFactor.of(rows[:, active])
+        wide = [np.zeros((len(active), part.shape[1])) for part in (found.first, found.null)]
+        for whole, part in zip(wide, (found.first, found.null), strict=True):
+            whole[active] = part
+        return replace(found, first=wide[0], null=wide[1])
 
     @staticmethod
     def of(rows: np.ndarray) -> LocalFactor:
@@ -103,17 +114,27 @@ class Front:
 class TiedFactor:
     """All cells factored and merged; `starts` (cells + 1,) says which rows of the table (M, n) belong to a cell.
 
-    `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction.
+    `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction, `active` (cells, n)
+    which unknowns a cell has; None: all.
     """
 
-    def __init__(self, table: np.ndarray, starts: np.ndarray, ties: Ties, centres: np.ndarray, time: int | None = None):
+    def __init__(
+        self,
+        table: np.ndarray,
+        starts: np.ndarray,
+        ties: Ties,
+        centres: np.ndarray,
+        time: int | None = None,
+        active: np.ndarray | None = None,
+    ):
         self.starts, self.ties = starts, ties
+        own = np.ones((len(starts) - 1, table.shape[1]), dtype=bool) if active is None else active
         with threadpool_limits(1, "blas"):  # threads only get in each other's way on matrices this small
-            self._factor(table, centres, time)
+            self._factor(table, centres, time, own)
 
-    def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None) -> None:
+    def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None, active: np.ndarray) -> None:
         starts, ties = self.starts, self.ties
-        self.local = [LocalFactor.of(table[a:b]) for a, b in pairwise(starts)]
+        self.local = [LocalFactor.over(table[a:b], own) for (a, b), own in zip(pairwise(starts), active, strict=True)]
         order = np.argsort(ties.cells, kind="stable")
         bounds = np.searchsorted(ties.cells[order], np.arange(len(self.local) + 1))
         self._entries = [order[a:b] for a, b in pairwise(bounds)]  # of every cell

@@ -77,7 +77,8 @@ class TiedPlan(Plan):
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, system.vectors.detach().double().numpy() * column)
         cells = self.basis.cells
         table = system.table.detach().double().numpy() * column
-        factor = TiedFactor(table, system.starts, ties, (cells.lower + cells.upper) / 2, self.basis.time)
+        centres = (cells.lower + cells.upper) / 2
+        factor = TiedFactor(table, system.starts, ties, centres, self.basis.time, self.basis.active())
         object.__setattr__(self, "factor", factor)
 
     factor: TiedFactor = None  # type: ignore[assignment]
@@ -87,7 +88,11 @@ class TiedPlan(Plan):
         column = self.column.to(right)
         y = _SolveTied.apply(self.system.table * column, self.system.vectors * column, right, tied, self.factor)
         channels = len(self.basis.space.channels)
-        weights = (y * column).reshape(self.basis.cells.count, channels, -1).transpose(1, 2).flatten(0, 1)
+        weights = (y * column).reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
+        if self.evaluator.extra:
+            shared = weights[:, :, :1].expand_as(weights)
+            weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
+        weights = weights.flatten(0, 1)
         return CellExpansion(self.evaluator, weights, self.basis.ties, TiedAccount(self.factor, self.basis.cells.count))
 
 
@@ -215,7 +220,9 @@ def gather(
             request = probe.requests[k]
             rows = _in_pieces(evaluator, probe.points, places, request)
             vector = rows.new_zeros(rows.shape[0], channels, n)
-            vector[:, request.channel] = sign * rows
+            own = int(evaluator.polynomial.sum())
+            vector[:, request.channel, :own] = sign * rows[:, :own]
+            vector[:, 0, own:] = sign * rows[:, own:]  # one weight for all channels of a corner function
             conditions.append(start + r * count + owners)
             cells.append(places)
             vectors.append(vector.flatten(1))

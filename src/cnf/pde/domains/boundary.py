@@ -81,6 +81,7 @@ class Curve(Piece):
     end: float
     closed: bool = True
     side: float = 1.0
+    edges: tuple[str, ...] = ()  # names of what lies between the knots; empty: none has one
 
     @property
     def measure(self) -> float:
@@ -102,18 +103,31 @@ class Curve(Piece):
         return self.at(np.clip(lap * whole + rest, self.start, self.end))
 
     def split(self) -> list[Curve]:
-        """The pieces between corners."""
+        """The pieces between corners, and between edges of different names."""
         whole = self.knots[-1]
-        corners = np.concatenate([self.corners, self.corners + whole])
+        ends = self.corners
+        if self.edges:
+            changes = [a != b for a, b in zip(self.edges, (self.edges[-1], *self.edges[:-1]), strict=True)]
+            ends = np.union1d(ends, self.knots[:-1][changes])
+        corners = np.concatenate([ends, ends + whole])
         if self.closed:
-            if not len(self.corners):
-                return [self]
-            cuts = np.append(self.corners, self.corners[0] + whole)
+            if not len(ends):
+                return [self._named()]
+            cuts = np.append(ends, ends[0] + whole)
         else:
             tiny = 1e-9 * whole
             between = corners[(corners > self.start + tiny) & (corners < self.end - tiny)]
             cuts = np.concatenate([[self.start], between, [self.end]])
-        return [replace(self, start=float(a), end=float(b), closed=False) for a, b in itertools.pairwise(cuts)]
+        parts = [replace(self, start=float(a), end=float(b), closed=False) for a, b in itertools.pairwise(cuts)]
+        return [part._named() for part in parts]
+
+    def _named(self) -> Curve:
+        """A piece with the name of its edge among its names."""
+        if not self.edges:
+            return self
+        middle = np.mod((self.start + self.end) / 2, self.knots[-1])
+        own = self.edges[min(int(np.searchsorted(self.knots, middle, side="right")) - 1, len(self.edges) - 1)]
+        return replace(self, names=(*self.names, own)) if own and own not in self.names else self
 
     def flux(self) -> float:
         """The integral of position times normal: the area this piece contributes, twice."""
@@ -190,8 +204,8 @@ class Patch(Piece):
         return [replace(self, names=names, sides=sides, share=float((found != 0).mean()))]
 
 
-def trace_chain(corners: np.ndarray, names: tuple[str, ...]) -> Curve:
-    """The closed chain of edges through corners (V, 2) given counterclockwise."""
+def trace_chain(corners: np.ndarray, names: tuple[str, ...], edge_names: tuple[str, ...] = ()) -> Curve:
+    """The closed chain of edges through corners (V, 2) given counterclockwise; edges may have names of their own."""
     edges = np.roll(corners, -1, axis=0) - corners
     lengths = np.linalg.norm(edges, axis=1)
     along = edges / lengths[:, None]
@@ -203,7 +217,7 @@ def trace_chain(corners: np.ndarray, names: tuple[str, ...]) -> Curve:
         return corners[edge] + (arc - knots[edge])[:, None] * along[edge], outward[edge]
 
     sharp = (along * np.roll(along, 1, axis=0)).sum(1) < SMOOTH
-    return Curve(names, trace, knots, knots[:-1][sharp], 0.0, float(knots[-1]))
+    return Curve(names, trace, knots, knots[:-1][sharp], 0.0, float(knots[-1]), edges=edge_names)
 
 
 def trace_circle(center: Sequence[float], radius: float, names: tuple[str, ...]) -> Curve:

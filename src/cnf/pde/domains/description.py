@@ -27,6 +27,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "intersection": ("of",),
 }
 
+OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",)}
+
 
 def domain_from(description: Mapping[str, object], number: Callable[[object], float] | None = None) -> Domain:
     """The domain that a table such as `{"type": "box", "lower": [0, 0], "upper": [1, 1], "time": [0, 1]}` describes.
@@ -54,6 +56,8 @@ def describe(domain: Domain) -> dict[str, object]:
             entries = {"type": kind, "center": list(domain.center), "radius": domain.radius}
         case Polygon():
             entries = {"type": "polygon", "vertices": [list(vertex) for vertex in domain.vertices]}
+            if domain.edges is not None:
+                entries["edges"] = list(domain.edges)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -157,7 +161,7 @@ class _Reader:
         if not isinstance(kind, str) or kind not in KEYS:
             raise DomainError(f"{place}.type is {kind!r}; expected one of {', '.join(KEYS)}.{nearest(str(kind), KEYS)}")
         required = KEYS[kind]
-        known = ("type", *required, "name", *(("time",) if depth == 1 else ()))
+        known = ("type", *required, *OPTIONAL.get(kind, ()), "name", *(("time",) if depth == 1 else ()))
         for key in table:
             if key == "time" and depth > 1:
                 raise DomainError(f"{place}.time: time belongs to the whole domain; put it next to domain.type")
@@ -184,7 +188,12 @@ class _Reader:
                 return (Disk if kind == "disk" else Ball)(center, radius, name=name)
             case "polygon":
                 rows = self._list(entries["vertices"], f"{place}.vertices")
-                return Polygon([self._numbers(r, f"{place}.vertices[{k}]") for k, r in enumerate(rows)], name=name)
+                vertices = [self._numbers(r, f"{place}.vertices[{k}]") for k, r in enumerate(rows)]
+                edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else None
+                for k, edge in enumerate(edges or ()):
+                    if not isinstance(edge, str):
+                        raise DomainError(f"{place}.edges[{k}] must be a text, got {edge!r}")
+                return Polygon(vertices, name=name, edges=edges)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)

@@ -20,6 +20,7 @@ from cnf.pde.domains.boundary import Piece, spread
 from cnf.pde.domains.layouts import fill, propose_until
 
 RESERVED = ("interior", "boundary")  # a condition is imposed there by these words
+EXCEPT = "boundary except "
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Domain:
         """About `count` points evenly spread over the boundary, at least one on every smooth piece, none on a corner.
 
         Every seed but 0 shifts them along the boundary. In one dimension: the end points, whatever `count`.
-        `part`: only the boundary of the shape with that name.
+        `part`: only the boundary of the shape or the edge with that name; "a, b" for several, "boundary except a, b"
+        for all others.
         """
         check_count(count)
         check_seed(seed)
@@ -177,10 +179,17 @@ class Domain:
         if part is None:
             return list(self._pieces)
         parts = self.parts
-        if part not in parts:
-            known = f"it has {', '.join(map(repr, parts))}" if parts else "no shape has a name, give one by name='...'"
-            raise DomainError(f"no part of the boundary is called {part!r}: {known}.{nearest(str(part), parts)}")
-        return [piece for piece in self._pieces if part in piece.names]
+        _, names = named_parts(part)
+        for name in names:
+            if name not in parts:
+                known = (
+                    f"it has {', '.join(map(repr, parts))}" if parts else "no shape has a name, give one by name='...'"
+                )
+                raise DomainError(f"no part of the boundary is called {name!r}: {known}.{nearest(str(name), parts)}")
+        found = [piece for piece in self._pieces if belongs_to(part, piece.names)]
+        if not found:
+            raise DomainError(f"nothing is left of the boundary: {part!r} leaves out all of it")
+        return found
 
     def _checked(self, points: object) -> np.ndarray:
         try:
@@ -234,6 +243,19 @@ class Domain:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
 
 
+def named_parts(text: str) -> tuple[bool, list[str]]:
+    """What "hole1, hole2" or "boundary except hole1, hole2" names, and whether it is all but these."""
+    words = " ".join(text.split())
+    but = words.startswith(EXCEPT)
+    return but, [name.strip() for name in words.removeprefix(EXCEPT).split(",")]
+
+
+def belongs_to(part: str, names: Sequence[str]) -> bool:
+    """Whether a piece of the boundary with these names belongs to a part, such as "boundary except hole1"."""
+    but, listed = named_parts(part)
+    return but != any(name in names for name in listed)
+
+
 def settle(domain: Domain, **values: object) -> None:
     """Set the fields of a frozen domain, once, from its constructor."""
     for key, value in values.items():
@@ -246,7 +268,7 @@ def check_name(name: object) -> None:
         return
     if not isinstance(name, str) or not name.strip() or name != name.strip():
         raise DomainError(f"the name of a shape is a text without spaces around it, got {name!r}")
-    if name in RESERVED or "=" in name:
+    if name in RESERVED or "=" in name or name.startswith(EXCEPT):
         raise DomainError(f"a shape cannot be called {name!r}: 'interior', 'boundary' and 'x = ...' name other places")
 
 

@@ -14,18 +14,27 @@ from cnf.pde.domains.box import Interval
 from cnf.pde.domains.domain import Domain, as_point, check_name, settle
 
 CHUNK = 2**18  # points times edges at a time
+NUMBERED = 64  # edges of a polygon with more are too many to be called by number
 
 
 @dataclass(frozen=True)
 class Polygon(Domain):
-    """The polygon through `vertices` (V, 2), in either direction; the last edge leads back to the first vertex."""
+    """The polygon through `vertices` (V, 2), in either direction; the last edge leads back to the first vertex.
+
+    `edges` names them, one text per edge from the first vertex on, "" for none; edges of one name are one part of the
+    boundary. Without names they are called "edge 1" to "edge V", after the name of the polygon if it has one.
+    """
 
     vertices: tuple[tuple[float, float], ...]
     name: str | None = None
+    edges: tuple[str, ...] | None = None
 
-    def __init__(self, vertices: Sequence[Sequence[float]], name: str | None = None):
+    def __init__(
+        self, vertices: Sequence[Sequence[float]], name: str | None = None, edges: Sequence[str] | None = None
+    ):
         check_name(name)
         settle(self, vertices=_checked_vertices(vertices), name=name)
+        settle(self, edges=None if edges is None else _checked_edges(edges, len(self.vertices), name))
         corners = np.array(self.vertices)
         low, high = corners.min(axis=0), corners.max(axis=0)
         settle(self, lower=tuple(map(float, low)), upper=tuple(map(float, high)))
@@ -75,6 +84,9 @@ class Polygon(Domain):
         return np.where(self._inside(points), distance, -distance)
 
     def _outline(self) -> list[Piece]:
+        """Without numbers, if the polygon has no name: beside other shapes, nobody knows whose they are."""
+        if self.edges is None and self.name is None:
+            return [trace_chain(self._corners, ())]
         return [self._chain]
 
     @property
@@ -83,7 +95,21 @@ class Polygon(Domain):
 
     @cached_property
     def _chain(self) -> Curve:
-        return trace_chain(self._corners, (self.name,) if self.name is not None else ())
+        return trace_chain(self._corners, (self.name,) if self.name is not None else (), self._edge_names)
+
+    @property
+    def _edge_names(self) -> tuple[str, ...]:
+        """Along the chain, which may run against the order of the vertices."""
+        count = len(self.vertices)
+        names = self.edges
+        if names is None:
+            if count > NUMBERED:
+                return ()
+            prefix = "" if self.name is None else f"{self.name} "
+            names = tuple(f"{prefix}edge {k + 1}" for k in range(count))
+        if _signed_area(np.array(self.vertices)) > 0:
+            return names
+        return tuple(names[(count - 2 - k) % count] for k in range(count))
 
     def _section(self, axis: int, value: float) -> Domain | None:
         """The line cut at every edge it meets; edges that lie on the line belong to it."""
@@ -137,6 +163,19 @@ def _checked_vertices(vertices: object) -> tuple[tuple[float, float], ...]:
         if row == rows[k - 1]:
             raise DomainError(f"vertex {k} of the polygon repeats the one before it, {row}; leave it out")
     return tuple((row[0], row[1]) for row in rows)
+
+
+def _checked_edges(edges: object, count: int, name: str | None) -> tuple[str, ...]:
+    if isinstance(edges, str | bytes) or not isinstance(edges, Sequence) or len(edges) != count:
+        raise DomainError(f"`edges` names the edges of the polygon, {count} texts, got {edges!r}")
+    for edge in edges:
+        if edge != "":
+            check_name(edge)
+        if edge is None or "," in edge or edge == name:
+            raise DomainError(
+                f"an edge cannot be called {edge!r}; a text without commas that is not the polygon's name"
+            )
+    return tuple(edges)
 
 
 def _check_simple(corners: np.ndarray) -> None:

@@ -7,21 +7,27 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cnf.bases.cells import Cells
+from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.piecewise import Piecewise
+from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.outline import curves_of
+from cnf.pde.patches.question import Question, holds_along
+from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -34,12 +40,14 @@ MOST_CONDITIONS = 400_000
 BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
+INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
+SMALLEST = 1e-9  # cells, of a domain that is no box
 MANY = 20_000  # conditions from which on patience is short
 
 
 @dataclass(frozen=True)
 class Round:
-    """One mesh and how the field on it did: `off` (cells,) is an amplitude relative to that of the field."""
+    """One mesh and how the field on it did: `off` (patches,) is an amplitude relative to that of the field."""
 
     mesh: Mesh
     field: ConstrainedField
@@ -58,15 +66,16 @@ class Round:
 
 @dataclass(frozen=True)
 class Adapted:
-    """All rounds, and the difference of the last one to a field of higher degree on the same cells."""
+    """All rounds; `estimate` is the difference of round `best` to a field of higher degree on the same cells."""
 
     rounds: tuple[Round, ...]
+    best: int
     estimate: float
     interrupted: bool
 
     @property
-    def last(self) -> Round:
-        return self.rounds[-1]
+    def chosen(self) -> Round:
+        return self.rounds[self.best]
 
 
 def adapt(question: Question, target: float | None, probes: Tensor, report: Callable[[Round], object]) -> Adapted:
@@ -75,10 +84,10 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     orders = orders_of(question)
     domain = question.domain
     degree = (DEGREES[domain.dimension],) * domain.dimension
+    corners = corner_functions(question, orders)
     goal = BEST if target is None else target
-    cells = Cells(domain.lower, domain.upper)
     cells = follow(
-        cells,
+        first_cells(domain, [c.centre for c in corners]),
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9),
@@ -86,33 +95,52 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
         orders.time,
     )
     rounds: list[Round] = []
-    finer, estimate, interrupted = None, math.inf, False
+    estimates: dict[int, float] = {}  # by round
+    interrupted = False
     try:
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree)))
+            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners)))
             report(rounds[-1])
             last = rounds[-1]
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
-            if min(last.worst, moved) <= goal or stuck:
-                finer = _solved(build_field(question, orders, Mesh.of(cells, [p + FINER for p in degree])))
-                estimate = field_difference(last.solution, finer, probes)
-                if estimate <= goal or stuck:
+            if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
+                finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
+                estimates[len(rounds) - 1] = field_difference(last.solution, finer, probes)
+                if estimates[len(rounds) - 1] <= goal or stuck:
                     break
             cells = refine(last, orders)
     except KeyboardInterrupt:
         if not rounds:
             raise
-        interrupted, finer = True, None
-    if finer is None:
-        estimate = field_difference(rounds[-1].solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.nan
-    return Adapted(tuple(rounds), estimate, interrupted)
+        interrupted = True
+        if len(rounds) > 1:
+            moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
+            estimates.setdefault(len(rounds) - 1, moved)
+    best = min(estimates, key=lambda k: estimates[k], default=len(rounds) - 1)
+    return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
+
+
+def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
+    """Of all corners of a planar domain, for equations of second order."""
+    if question.domain.dimension != 2 or orders.time is not None or any(n != 2 for c in orders.highest for n in c):
+        return []
+    found = (functions_at(question, corner) for corner in corners_of(question.domain))
+    return [functions for functions in found if functions is not None]
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
-    """Of the equations inside, and of those on the faces of the box."""
-    found = [formula for equation in orders.equations for formula in known_formulas(equation)]
-    for face in Cells(question.domain.lower, question.domain.upper).faces():
+    """Of the equations inside, and of those on the faces of the box or on the boundary."""
+    domain = question.domain
+    meets = partial(meets_domain, domain)
+    found = [formula for equation in orders.equations for formula in known_formulas(equation, meets=meets)]
+    if not domain._is_box:
+        for place, condition in zip(question.places, question.constraints, strict=True):
+            if place.kind != "interior":
+                own = [c for c in curves_of(domain) if holds_along(place, c, c.at(c.start + c.measure * INNER)[0])]
+                found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True)
+        return found
+    for face in Cells(domain.lower, domain.upper).faces():
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior" and holds_on(place, face, orders):
                 found += known_formulas(condition, face.axis, face.position)
@@ -146,30 +174,39 @@ def _round(question: Question, orders: Orders, mesh: Mesh) -> Round:
 
 
 def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> np.ndarray:
-    """What the equations miss in every cell between their points, as an amplitude relative to the field's, (cells,)."""
-    cells, dimension = mesh.cells, mesh.cells.dimension
-    rng = np.random.default_rng(question.seed + 1)
-    unit = rng.uniform(-1, 1, (cells.count, PER_CELL[dimension], dimension))
-    half = (cells.upper - cells.lower) / 2
-    points = ((cells.upper + cells.lower) / 2)[:, None] + half[:, None] * unit
-    x = torch.from_numpy(points.reshape(-1, dimension))
+    """What equations miss in every patch between their points, as an amplitude relative to the field's, (patches,)."""
+    owner, points = points_between(mesh, question.seed + 1)
+    half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2
+    x = torch.from_numpy(points)
+    worst = np.zeros(mesh.patches.count)
     with torch.no_grad():
         amplitude = float(solution(x).abs().max()) or 1.0
-        worst = np.zeros(cells.count)
         for k in question.inside:
             condition = question.at(k, Sample(x, None))
             shape = (condition.values.shape[0], condition.values.shape[1])
             off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
-            sizes = _cell_sizes(condition, shape, half, PER_CELL[dimension])
-            relative = (off / sizes).amax(dim=1).reshape(cells.count, -1).amax(dim=1)
-            worst = np.maximum(worst, relative.numpy() / amplitude)
+            relative = (off / _cell_sizes(condition, shape, half)).amax(dim=1)
+            np.maximum.at(worst, owner, relative.numpy() / amplitude)
     return worst
 
 
-def _cell_sizes(condition, shape: tuple[int, int], half: np.ndarray, per_cell: int) -> Tensor:
-    """What the operator makes of an amplitude of 1 that varies over half a cell, (P, R)."""
+def points_between(mesh: Mesh, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random points of every patch: its number (P,), and the points (P, D)."""
+    patches, per_patch = mesh.patches, PER_CELL[mesh.cells.dimension]
+    unit = np.random.default_rng(seed).uniform(-1, 1, (patches.count, per_patch, patches.dimension))
+    half = (patches.upper - patches.lower) / 2
+    points = (((patches.upper + patches.lower) / 2)[:, None] + half[:, None] * unit).reshape(-1, patches.dimension)
+    owner = np.repeat(np.arange(patches.count), per_patch)
+    if mesh.shaped is None:
+        return owner, points
+    kept = (mesh.shaped.cover.locate(points) == owner) & mesh.shaped.inside(points)
+    return owner[kept], points[kept]
+
+
+def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray) -> Tensor:
+    """What the operator makes of an amplitude of 1 that varies over half a patch (P, D), (P, R)."""
     total = torch.zeros(shape, dtype=torch.float64)
-    lengths = torch.from_numpy(np.repeat(half, per_cell, axis=0))  # (P, D)
+    lengths = torch.from_numpy(half)
     for probe in condition.expanded():
         for r, request in zip(probe.rows, probe.requests, strict=True):
             for index, weight in request.weights.items():
@@ -187,10 +224,14 @@ def refine(last: Round, orders: Orders) -> Cells:
     Across time, all cells of a slab are cut together.
     """
     cells, off, time = last.mesh.cells, last.off, orders.time
-    marked = off > MARKED * off.max()
-    tails = coefficient_tails(last)  # (cells, D)
+    patch = last.mesh.patch_of_cells
+    marked = (off > MARKED * off.max())[patch] & (patch >= 0)  # (cells,)
+    tails = coefficient_tails(last)[patch]  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
+    if last.mesh.shaped is not None:
+        width = cells.upper - cells.lower
+        cut &= width > SMALLEST * np.subtract(cells.upper.max(axis=0), cells.lower.min(axis=0)).max()
     return cut_together(cells, cut, time)
 
 
@@ -199,7 +240,7 @@ def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | 
     width = mesh.cells.upper - mesh.cells.lower
     found = cut.copy()
     for face in mesh.faces:
-        if face.second < 0 or face.axis == time:
+        if face.second < 0 or face.axis == time or min(mesh.patch_of_cells[[face.first, face.second]]) < 0:
             continue
         for cell, other in ((face.first, face.second), (face.second, face.first)):
             wider = width[other] > 1.5 * width[cell]
@@ -211,11 +252,12 @@ def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | 
 
 
 def coefficient_tails(last: Round) -> np.ndarray:
-    """The largest of the last two coefficients along every coordinate, low in the others, (cells, D)."""
+    """The largest of the last two coefficients along every coordinate, low in the others, (patches, D)."""
     weights = np.abs(last.solution.weights.detach().numpy())
-    weights = weights.reshape(last.mesh.cells.count, -1, last.channels).max(axis=2)
+    weights = weights.reshape(last.mesh.patches.count, -1, last.channels).max(axis=2)
     assert isinstance(last.field.basis, Piecewise)
     exponents = last.field.basis.snapshot().exponents  # (n, D)
+    weights = weights[:, : len(exponents)]
     found = []
     for k, p in enumerate(last.mesh.degree):
         low = np.delete(exponents, k, axis=1).max(axis=1, initial=0) <= LOW

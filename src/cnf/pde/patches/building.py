@@ -3,36 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cnf.bases.cells import Cells, Face
+from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.cover import Cover
 from cnf.bases.piecewise import Piecewise, Tie
 from cnf.constraints import Constraint
 from cnf.constraints.constraint import RightHandSide, make_constraint
+from cnf.errors import OverdeterminedError
 from cnf.field import ConstrainedField
 from cnf.operators import partial
 from cnf.operators.operator import Operator
+from cnf.pde.domains import Domain
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
 from cnf.pde.patches.orders import Orders, orders_along
-from cnf.pde.patches.question import Part, Question
+from cnf.pde.patches.question import Part, Question, holds_along
+from cnf.pde.patches.shaped import Shaped
+from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Cells, the degree on them, and their faces."""
+    """Cells, the degree on them, and their faces; `shaped` says what of them lies inside a domain that is no box."""
 
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
+    shaped: Shaped | None = None
+    corners: tuple[CornerFunctions, ...] = ()
 
     @staticmethod
-    def of(cells: Cells, degree: Sequence[int]) -> Mesh:
-        return Mesh(cells, tuple(degree), tuple(cells.faces()))
+    def of(
+        cells: Cells, degree: Sequence[int], domain: Domain | None = None, corners: Sequence[CornerFunctions] = ()
+    ) -> Mesh:
+        plain = domain is None or (domain._is_box and not corners)
+        shaped = None if domain is None or plain else Shaped.of(domain, cells)
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
+
+    def raised(self, by: int) -> Mesh:
+        """The same with a higher degree."""
+        return replace(self, degree=tuple(p + by for p in self.degree))
+
+    @property
+    def patches(self) -> Cells | Cover:
+        """What has functions of its own: the cells, or the patches that cover the domain."""
+        return self.cells if self.shaped is None else self.shaped.cover
+
+    @cached_property
+    def shaped_layout(self) -> ShapedLayout | None:
+        return None if self.shaped is None else lay_out(self.shaped, self.degree)
+
+    @cached_property
+    def at_corner(self) -> np.ndarray:
+        """The corner that every patch touches, (patches,); -1 for none."""
+        found = np.full(self.patches.count, -1)
+        if self.shaped is not None:
+            for k, corner in enumerate(self.corners):
+                found[self.shaped.patches_at(corner.centre, corner.start, corner.end)] = k
+        return found
+
+    @cached_property
+    def patch_of_cells(self) -> np.ndarray:
+        """The patch of every cell, (cells,); -1 outside the domain."""
+        return np.arange(self.cells.count) if self.shaped is None else self.shaped.cover.patch
 
 
 def orders_of(question: Question) -> Orders:
@@ -45,24 +85,52 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     counts = Counts(orders, mesh.degree)
     constraints = place_conditions(question, mesh, counts)
     ties = make_ties(question, orders, mesh, counts)
-    basis = Piecewise(question.space, mesh.cells, list(mesh.degree), ties, counts.circular, orders.time)
+    basis = Piecewise(
+        question.space,
+        mesh.patches,
+        list(mesh.degree),
+        ties,
+        counts.circular,
+        orders.time,
+        corners=mesh.corners,
+        at_corner=mesh.at_corner,
+    )
+    given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
+    if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
+        raise OverdeterminedError(f"{given} conditions for {functions} functions")
     return ConstrainedField(basis, constraints, tolerance=question.tolerance, on_violation="warn")
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:
     """Every equation at the points that the cells give it."""
     found = []
+    shaped = mesh.shaped_layout
     for k, place in enumerate(question.places):
         if place.kind == "interior":
-            points = interior_points(mesh.cells, counts, orders_along(question.constraints[k]))
-            found.append(question.at(k, Sample(_tensor(points.reshape(-1, points.shape[2])), None)))
+            if shaped is None:
+                points = interior_points(mesh.cells, counts, orders_along(question.constraints[k]))
+                points = points.reshape(-1, points.shape[2])
+            else:
+                points = shaped.interior
+            found.append(question.at(k, Sample(_tensor(points), None)))
             continue
-        own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
-        if own:
-            found.append(question.at(k, face_sample(own, counts)))
+        if shaped is None:
+            own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
+            sample = face_sample(own, counts) if own else None
+        else:
+            sample = arc_sample([arc for arc in shaped.arcs if holds_along(place, arc.curve, arc.points)])
+        if sample is not None:
+            found.append(question.at(k, sample))
         else:
             found.append(question.constraints[k])  # inside slices, single points, files, integrals: as they are
     return found
+
+
+def arc_sample(arcs: Sequence[Arc]) -> Sample | None:
+    """The points of parts of the boundary and the outward normals."""
+    if not arcs:
+        return None
+    return Sample(*(_tensor(np.concatenate([getattr(a, name) for a in arcs])) for name in ("points", "normals")))
 
 
 def holds_on(place: Part, face: Face, orders: Orders) -> bool:
@@ -91,7 +159,7 @@ def face_sample(faces: Sequence[Face], counts: Counts) -> Sample:
 def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) -> list[Tie]:
     """What must agree across faces, coordinate by coordinate."""
     found: list[Tie] = []
-    known = seams(mesh.cells, mesh.faces, counts)
+    known = seams(mesh.cells, mesh.faces, counts) if mesh.shaped_layout is None else mesh.shaped_layout.seams
     for axis, name in enumerate(question.space.coordinates):
         fluxes = orders.fluxes(axis)
         for channel, order in orders.normal_derivatives(axis):

@@ -6,7 +6,7 @@ arithmetic, in which peaks of any width show, and cells must follow the formula 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +32,26 @@ HALVINGS = 60  # of boxes
 CLEARLY = 1.1  # a peak this much above all samples is looked for; samples miss narrow ones only, of little mass
 
 
+Meets = Callable[[np.ndarray, np.ndarray], np.ndarray]  # corners of cells (n, D) -> bool (n,)
+
+
+def everywhere(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    return np.ones(len(lower), dtype=bool)
+
+
 @dataclass(frozen=True)
 class Formula:
-    """An expression in the coordinates that matters all over the box, or on the face where `axis` is `position`."""
+    """An expression in the coordinates that matters in the cells that `meets` picks from those with corners (n, D).
+
+    On a face, only where coordinate `axis` is `position`.
+    """
 
     expression: sp.Expr
     names: tuple[str, ...]
     data: Mapping[str, Datum]
     axis: int | None = None
     position: float = 0.0
+    meets: Meets = everywhere
 
     def at(self, points: Tensor) -> Tensor:
         """(P, D) -> (P,)."""
@@ -67,20 +78,26 @@ class Formula:
     def touches(self, cells: Cells) -> np.ndarray:
         """Which cells it matters to, (n,) bool."""
         if self.axis is None:
-            return np.ones(cells.count, dtype=bool)
+            return self.meets(cells.lower, cells.upper)
         return (cells.lower[:, self.axis] == self.position) | (cells.upper[:, self.axis] == self.position)
 
 
-def known_formulas(equation: Constraint, axis: int | None = None, position: float = 0.0) -> list[Formula]:
-    """Right-hand sides of an equation, and its coefficients if it holds all over the box."""
+def known_formulas(
+    equation: Constraint,
+    axis: int | None = None,
+    position: float = 0.0,
+    meets: Meets = everywhere,
+    sides_only: bool = False,
+) -> list[Formula]:
+    """Right-hand sides of an equation, and its coefficients if it holds inside."""
     frame, side = equation.operator._needs_frame(), equation.right_hand_side
     coordinates = {symbol(name) for name in frame.coordinates}
     found = [(e, side.data) for e in (side.source if isinstance(side.source, tuple) else ())]
-    if axis is None:
+    if axis is None and not sides_only:
         terms = [term for row in equation.operator.rows for term in row if term.place.is_here]
         found += [(term.coefficient, dict(equation.operator.data)) for term in terms]
     return [
-        Formula(expression, frame.coordinates, data, axis, position)
+        Formula(expression, frame.coordinates, data, axis, position, meets)
         for expression, data in found
         if expression.free_symbols & coordinates and not any(isinstance(v, Tensor) and v.dim() for v in data.values())
     ]

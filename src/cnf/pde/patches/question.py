@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from cnf.constraints import Constraint, Space
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.domain import Sample, belongs_to
 
 
 class Part(Protocol):
@@ -16,6 +19,9 @@ class Part(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+    @property
+    def shape(self) -> str | None: ...
 
     @property
     def fixed(self) -> Mapping[int, float] | None: ...
@@ -42,3 +48,16 @@ class Question:
     def inside(self) -> list[int]:
         """Numbers of the equations of the interior."""
         return [k for k, place in enumerate(self.places) if place.kind == "interior"]
+
+
+def holds_along(place: Part, curve: Curve, points: np.ndarray) -> bool:
+    """Whether an equation of this place holds at points (P, D) of a curve of the boundary."""
+    if place.kind == "boundary":
+        return True
+    if place.kind == "shape":
+        return belongs_to(place.shape or "", curve.names)
+    fixed = place.fixed or {}
+    if place.kind != "slice" or len(fixed) != 1 or not len(points):
+        return False
+    ((axis, value),) = fixed.items()
+    return bool((np.abs(points[:, axis] - value) <= 1e-9 * max(1.0, abs(value))).all())

@@ -18,6 +18,7 @@ from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.question import Question
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.places import sample
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
 from cnf.pde.tuning import HeldOutEquations
@@ -48,14 +49,14 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
             f"there are more conditions than the equations of the interior take{': ' if hints else ''}{hints}; drop "
             "those that say the same twice"
         ) from None
-    solution = adapted.last.solution
+    solution = adapted.chosen.solution
     with torch.no_grad():
         held_out, boundary = look_between(problem, solution, probes)
     judge(solution.certificate, "warn")
-    tuning = Tuning("refinement", tuple(trials), trials[-1], adapted.interrupted)
+    tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
         problem,
-        adapted.last.field,
+        adapted.chosen.field,
         solution,
         tuning,
         held_out,
@@ -89,7 +90,7 @@ def left_open(answer: Answer) -> bool:
     assert isinstance(basis, Piecewise)
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
-    free = basis.size * certificate.channels - certificate.rank
+    free = int(basis.active().sum()) - certificate.rank
     return free > own * basis.cells.count * certificate.channels
 
 
@@ -97,7 +98,7 @@ def as_trial(found: Round) -> Trial:
     """A round of refinement, shown like a trial of a tuning."""
     certificate = found.solution.certificate
     return Trial(
-        {"cells": found.mesh.cells.count, "degree": max(found.mesh.degree)},
+        {"cells": found.mesh.patches.count, "degree": max(found.mesh.degree)},
         math.log10(max(found.worst, 1e-300)),
         found.worst,
         certificate.exact,
@@ -124,20 +125,30 @@ def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if not domain._is_box or space.dimension > 3:
+    if space.dimension > 3 or not (domain._is_box or (domain.dimension == 2 and not isinstance(domain, Timed))):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time so far; use method = 'waves'", WHERE
+            "patches cover boxes of up to three coordinates and time, and planar domains of any shape without time so "
+            "far; use method = 'waves'",
+            WHERE,
         )
     if not any(place.kind == "interior" for place in problem._placing.places):
         raise ProblemError("patches need an equation on the interior", WHERE)
     for k, equation in enumerate(problem.equations):
         if equation.points is not None or equation.layout is not None:
             raise ProblemError("patches place their points themselves; leave points and layout out", ("equations", k))
+    if not domain._is_box:
+        refuse_inner_slices(problem)
     orders = orders_of(question_of(problem))
     if orders.time is not None and orders.along(orders.time) > 1:
         raise ProblemError(
             "patches follow time derivatives of first order; give the velocity a channel of its own: u_t - v = 0 and "
             "v_t = ... instead of u_{tt} = ...",
+            WHERE,
+        )
+    if not domain._is_box and any(n != 2 for highest in orders.highest for n in highest):
+        raise ProblemError(
+            "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
+            "so far; use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
@@ -147,4 +158,18 @@ def refuse_unsuitable(problem: Problem) -> None:
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",
                 WHERE,
+            )
+
+
+def refuse_inner_slices(problem: Problem) -> None:
+    """On a domain that is no box, x = 0 may be a side of it or run through it; patches know sides only."""
+    for k, place in enumerate(problem._placing.places):
+        if place.kind != "slice" or len(place.fixed or {}) != 1:
+            continue
+        points = sample(place, problem.domain, 64, "halton", 0).points
+        if bool(problem.domain.contains(points, 1e-6 * problem.domain._size).any()):
+            raise ProblemError(
+                f"{place.text} runs through the inside of the domain; patches take conditions on its boundary: name "
+                "the shape or the edge, such as on = 'edge 1'",
+                ("equations", k, "on"),
             )

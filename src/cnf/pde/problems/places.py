@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cnf.errors import CnfError, ProblemError, nearest
+from cnf.errors import CnfError, DomainError, ProblemError, nearest
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.domain import Sample, named_parts
 from cnf.pde.problems.scattered import Scattered
 
 TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
@@ -46,8 +46,19 @@ def read_place(
     cleaned = " ".join(text.split())
     if cleaned in ("interior", "boundary"):
         return Place(cleaned, cleaned)
-    if cleaned in domain.parts:
+    but, names = named_parts(cleaned)
+    if all(name in domain.parts for name in names):
+        try:
+            domain.boundary_measure(cleaned)
+        except DomainError as error:
+            raise ProblemError(str(error), where) from None
         return Place("shape", cleaned, shape=cleaned)
+    if but:
+        wrong = next(name for name in names if name not in domain.parts)
+        listed = ", ".join(domain.parts) or "none"
+        raise ProblemError(
+            f"no part of the boundary is called {wrong!r}; known are {listed}.{nearest(wrong, domain.parts)}", where
+        )
     pieces = [piece.strip() for piece in cleaned.split(",")]
     if all(re.match(r"[A-Za-z][A-Za-z0-9_]*\s*=", piece) for piece in pieces):
         fixed: dict[int, float] = {}

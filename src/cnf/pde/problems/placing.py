@@ -11,7 +11,7 @@ from torch import Tensor
 from cnf.constraints import Constraint
 from cnf.errors import CnfError, ProblemError
 from cnf.pde.domains.corners import crowd
-from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.problems.equation import Equation
 from cnf.pde.problems.options import COUNTS, LARGEST
 from cnf.pde.problems.parameters import in_file
@@ -127,7 +127,7 @@ class Placing:
         """The points of a boundary part with more of them near corners and on holes, where poles are placed too."""
         extra = []
         for names, points, normals in crowd(self.problem.domain, self.spacing()):
-            if place.kind == "boundary" or (place.kind == "shape" and place.shape in names):
+            if place.kind == "boundary" or (place.kind == "shape" and belongs_to(place.shape or "", names)):
                 extra.append((points, normals))
             elif place.kind == "slice" and place.fixed is not None:
                 on = torch.stack([(points[:, k] - v).abs() <= TOUCH for k, v in place.fixed.items()]).all(dim=0)

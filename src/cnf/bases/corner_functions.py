@@ -1,0 +1,136 @@
+"""Corner functions: r^lambda (phi(theta) + log(r) chi(theta)) around a corner, which no polynomial follows.
+
+Every derivative of such a function is one of the same kind: d/dx of r^m psi(theta) is r^(m - 1) times
+m cos(theta) psi - sin(theta) psi', and alike for y; a logarithm adds cos(theta) chi to that. Profiles are polynomials
+in the angle.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.polynomial import chebyshev
+from torch import Tensor
+
+from cnf.errors import BasisError
+
+MOST_NODES = 200  # of a profile
+OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
+ROUNDING = 1e-14  # of the largest coefficient of a profile
+TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
+
+
+@dataclass(frozen=True)
+class CornerFunctions:
+    """K functions per channel around `centre` (2,), inside the angles from `start` to `end` (counterclockwise).
+
+    `exponents` (K,) may be complex, `profiles` (K, 2, C, N) are values of phi and chi at the N Chebyshev points of the
+    angle. Of a complex function, real and imaginary part count: `parts` (K,) is 0 for the one, 1 for the other. A
+    `unit` of length is that of a patch: functions are of order one at that distance.
+    """
+
+    centre: tuple[float, float]
+    start: float
+    end: float
+    exponents: np.ndarray
+    profiles: np.ndarray
+    parts: np.ndarray
+
+    def __post_init__(self) -> None:
+        count = len(self.exponents)
+        if self.profiles.ndim != 4 or self.profiles.shape[:2] != (count, 2) or self.parts.shape != (count,):
+            raise BasisError("corner functions have one exponent, one profile and one part each")
+        numbers = (np.array(self.centre), self.exponents, self.profiles, np.array([self.start, self.end]))
+        if not all(np.isfinite(a).all() for a in numbers) or not 0 < self.end - self.start <= 2 * math.pi + 1e-9:
+            raise BasisError("corner functions need finite numbers and an angle between 0 and 360 degrees")
+
+    def as_parts(self) -> tuple[list[float], Tensor, Tensor, Tensor]:
+        """As it is saved: centre and angles, exponents (K, 2), profiles (K, 2, C, N, 2), parts (K,)."""
+        numbers = (self.exponents, self.profiles)
+        exponents, profiles = (torch.view_as_real(torch.from_numpy(a.astype(complex))) for a in numbers)
+        return [*self.centre, self.start, self.end], exponents, profiles, torch.from_numpy(self.parts)
+
+    @staticmethod
+    def from_parts(place: list[float], exponents: Tensor, profiles: Tensor, parts: Tensor) -> CornerFunctions:
+        if len(place) != 4 or exponents.dim() != 2 or profiles.dim() != 5:
+            raise BasisError("corner functions are saved as four numbers, exponents, profiles and parts")
+        if exponents.shape[-1] != 2 or profiles.shape[-1] != 2 or not 2 <= profiles.shape[3] <= MOST_NODES:
+            raise BasisError("exponents and profiles of corner functions are saved as pairs of numbers")
+        pairs = (t.detach().to(torch.float64).cpu().contiguous() for t in (exponents, profiles))
+        values, shapes = (torch.view_as_complex(t).numpy() for t in pairs)
+        return CornerFunctions((place[0], place[1]), place[2], place[3], values, shapes, parts.cpu().numpy())
+
+    @property
+    def count(self) -> int:
+        return len(self.exponents)
+
+    def columns(self, x: Tensor, index: tuple[int, ...], channel: int, unit: Tensor) -> Tensor:
+        """The derivative `index` of all functions of a channel at points (P, 2), units (P,): (P, K)."""
+        offset = x - x.new_tensor(self.centre)
+        distance = offset.square().sum(dim=1).sqrt().maximum(TINY * unit)
+        gap = 2 * math.pi - (self.end - self.start)
+        raw = torch.atan2(offset[:, 1], offset[:, 0])
+        low = self.start - gap / 2  # the cut lies outside
+        angle = raw + 2 * math.pi * torch.ceil((low - raw) / (2 * math.pi))
+        angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
+        z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
+        coefficients, exponents = self._derivative(index, channel)  # (2, K, N), (K,)
+        values = [torch.ones_like(z), z]
+        for _ in range(2, coefficients.shape[2]):
+            values.append(2 * z * values[-1] - values[-2])
+        table = torch.stack(values, dim=1).to(torch.complex128)
+        plain, with_log = (table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
+        log = torch.log(distance / unit)[:, None]
+        found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
+        found = found / unit[:, None] ** sum(index)
+        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(x)
+
+    def _derivative(self, index: tuple[int, ...], channel: int) -> tuple[np.ndarray, np.ndarray]:
+        """Chebyshev coefficients (2, K, N) of the profiles of a derivative, and the exponents."""
+        maps = AngularMaps.of(self.start, self.end, self.profiles.shape[3])
+        profile, power = maps.chopped(self.profiles[:, :, channel].astype(complex)), self.exponents.astype(complex)
+        for axis, times in enumerate(index):
+            for _ in range(times):
+                chi = profile[:, 1] * maps.along[axis]
+                profile = (
+                    power[:, None, None] * profile * maps.along[axis] + (profile @ maps.slope.T) * maps.across[axis]
+                )
+                profile[:, 0] += chi
+                profile, power = maps.chopped(profile), power - 1
+        return np.moveaxis(profile @ maps.coefficients.T, 1, 0), power
+
+
+@dataclass(frozen=True)
+class AngularMaps:
+    """On the Chebyshev points of an interval of angles: d/dtheta, cos and sin, and the way to coefficients."""
+
+    angles: np.ndarray  # (N,)
+    slope: np.ndarray  # (N, N)
+    coefficients: np.ndarray  # (N, N)
+
+    @staticmethod
+    def of(start: float, end: float, count: int) -> AngularMaps:
+        """Points include both ends."""
+        z = np.cos(np.pi * np.arange(count) / (count - 1))[::-1].copy()
+        inverse = np.linalg.inv(chebyshev.chebvander(z, count - 1))
+        slope = chebyshev.chebvander(z, count - 2) @ chebyshev.chebder(np.eye(count)) @ inverse * 2 / (end - start)
+        return AngularMaps((start + end) / 2 + (end - start) / 2 * z, slope, inverse)
+
+    def chopped(self, profiles: np.ndarray) -> np.ndarray:
+        """Profiles (..., N) without the coefficients that are rounding, which derivatives would blow up."""
+        found = profiles @ self.coefficients.T
+        small = np.abs(found) <= ROUNDING * np.abs(found).max(axis=-1, keepdims=True)
+        return np.where(small, 0.0, found) @ np.linalg.inv(self.coefficients).T
+
+    @property
+    def along(self) -> tuple[np.ndarray, np.ndarray]:
+        """What d/dx and d/dy make of the exponent."""
+        return np.cos(self.angles), np.sin(self.angles)
+
+    @property
+    def across(self) -> tuple[np.ndarray, np.ndarray]:
+        """And of the slope of the profile."""
+        return -np.sin(self.angles), np.cos(self.angles)

@@ -1,0 +1,248 @@
+"""Corners: where the boundary bends, solutions behave like r^lambda phi(theta); which ones, the equations say.
+
+With u = r^lambda phi(theta), the highest derivatives of the equations inside and on the two edges give a quadratic
+eigenvalue problem for lambda on the interval of angles. This holds for any number of channels and any conditions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import torch
+
+from cnf.bases.corner_functions import AngularMaps, CornerFunctions
+from cnf.constraints import Constraint
+from cnf.pde.domains import Domain
+from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.domain import Sample
+from cnf.pde.patches.outline import curves_of
+from cnf.pde.patches.question import Question, holds_along
+
+NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
+HIGHEST = 5.0  # exponents above are smooth enough
+MOST = 10  # functions of a corner
+JUMP = 1e-4  # of the data: what jumps less is taken for rounding of where edges are looked at
+NEAR = 1e-7  # of the domain: where edges are looked at
+
+
+@dataclass(frozen=True)
+class Corner:
+    """Where two curves meet at `centre`; the inside lies between the angles `start` and `end`, counterclockwise.
+
+    `edges` are the curves at `start` and `end`, with points very near the corner.
+    """
+
+    centre: np.ndarray
+    start: float
+    end: float
+    edges: tuple[tuple[Curve, float], tuple[Curve, float]]
+
+
+def corners_of(domain: Domain) -> list[Corner]:
+    """All places where two pieces of the boundary meet."""
+    size = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
+    curves = [c for c in curves_of(domain) if not c.closed]
+    ends = [(c, c.start, NEAR * c.measure) for c in curves] + [(c, c.end, -NEAR * c.measure) for c in curves]
+    places = np.array([c.at(np.array([arc]))[0][0] for c, arc, _ in ends]).reshape(-1, 2)
+    found = []
+    for k in range(len(curves)):
+        for j in range(len(curves), len(ends)):
+            if np.abs(places[k] - places[j]).max() <= 1e-9 * size:
+                found.append(_corner(domain, places[k], ends[k], ends[j], size))
+    return [corner for corner in found if corner is not None]
+
+
+def _corner(domain: Domain, centre: np.ndarray, first: tuple, second: tuple, size: float) -> Corner | None:
+    angles = []
+    for curve, arc, step in (first, second):
+        away = curve.at(np.array([arc + step]))[0][0] - centre
+        angles.append(math.atan2(away[1], away[0]))
+    for (a, b), edges in ((angles, (first, second)), (angles[::-1], (second, first))):
+        opening = (b - a) % (2 * math.pi)
+        middle = a + opening / 2
+        probe = centre + 1e-7 * size * np.array([math.cos(middle), math.sin(middle)])
+        if opening > 1e-3 and domain._inside(probe[None])[0]:
+            return Corner(centre, a, a + opening, tuple((c, arc + step) for c, arc, step in edges))  # type: ignore[arg-type]
+    return None
+
+
+def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
+    """What solutions look like there, apart from polynomials; None if polynomials do, or conditions are missing."""
+    coarse, fine = (Angular.of(question, corner, n) for n in NODES)
+    if coarse is None or fine is None:
+        return None
+    exponents: list[complex] = []
+    profiles: list[np.ndarray] = []
+    parts: list[int] = []
+    for degree in (0, 1):
+        for profile in fine.from_data(degree) if fine.data_jump(degree, data_size(question, degree)) else ():
+            exponents.append(degree)
+            profiles.append(profile)
+            parts.append(0)
+    known_before = coarse.eigenpairs()[0]
+    for value, profile in zip(*fine.eigenpairs(), strict=True):
+        known = np.abs(known_before - value).min(initial=np.inf) < 1e-7
+        integer = abs(value.imag) < 1e-9 and abs(value.real - round(value.real)) < 1e-7
+        if not known or integer or value.imag < -1e-9 or len(exponents) >= MOST:
+            continue
+        for part in (0,) if abs(value.imag) < 1e-9 else (0, 1):
+            exponents.append(value)
+            profiles.append(np.stack([profile, np.zeros_like(profile)]))
+            parts.append(part)
+    if not exponents:
+        return None
+    centre = (float(corner.centre[0]), float(corner.centre[1]))
+    return CornerFunctions(centre, corner.start, corner.end, np.array(exponents), np.stack(profiles), np.array(parts))
+
+
+def data_size(question: Question, degree: int) -> float:
+    """How large the conditions on the boundary are, those of order `degree` and slopes of lower ones."""
+    size = max(b - a for a, b in zip(question.domain.lower, question.domain.upper, strict=True))
+    found = 0.0
+    for place, condition in zip(question.places, question.constraints, strict=True):
+        lost = degree - condition.operator.order
+        if place.kind != "interior" and lost >= 0:
+            found = max(found, float(condition.values.abs().max()) / size**lost)
+    return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """A condition on an edge: its row in the problem of the angle, its order, its values at two distances."""
+
+    number: int
+    order: int
+    values: np.ndarray  # (2,)
+    distances: np.ndarray  # (2,)
+
+
+@dataclass(frozen=True)
+class Angular:
+    """The problem of the angle: `powers` (3, C N, C N) of 1, lambda and lambda^2, and the rows of the edges in it."""
+
+    maps: AngularMaps
+    channels: int
+    powers: np.ndarray
+    rows: tuple[Row, ...]
+
+    @staticmethod
+    def of(question: Question, corner: Corner, count: int) -> Angular | None:
+        channels = len(question.space.channels)
+        maps = AngularMaps.of(corner.start, corner.end, count)
+        size = channels * count
+        powers = np.zeros((3, size, size))
+        if len(question.inside) != channels:
+            return None
+        at = torch.tensor(corner.centre[None], dtype=torch.float64)
+        for row, k in enumerate(question.inside):
+            block = slice(row * count, (row + 1) * count)
+            _add(powers, question.at(k, Sample(at, None)), maps, block, np.arange(count), 2, row=0)
+        edge_rows: list[Row] = []
+        for end, (curve, arc) in zip((0, count - 1), corner.edges, strict=True):
+            corner_arc = curve.start if abs(arc - curve.start) < abs(arc - curve.end) else curve.end
+            arcs = np.array([arc, 2 * arc - corner_arc])
+            points, normals = curve.at(arcs)
+            given = [
+                question.at(k, Sample(torch.from_numpy(points), torch.from_numpy(normals)))
+                for k, place in enumerate(question.places)
+                if place.kind != "interior" and holds_along(place, curve, points)
+            ]
+            rows = [(c, r) for c in given for r in range(c.values.shape[1])]
+            if len(rows) != channels:
+                return None
+            for row, (condition, r) in enumerate(rows):
+                number = row * count + end
+                powers[:, number] = 0.0
+                order = max((sum(i) for p in condition.expanded() for q in p.requests for i in q.weights), default=0)
+                _add(powers, condition, maps, slice(number, number + 1), np.array([end]), order, row=r)
+                values = condition.values[:, r].detach().numpy()
+                edge_rows.append(Row(number, order, values, np.abs(arcs - corner_arc)))
+        return Angular(maps, channels, powers, tuple(edge_rows))
+
+    def data_jump(self, degree: int, usual: float) -> bool:
+        """Whether what the edges ask for, at this degree in r, is more than a polynomial does, measured by `usual`."""
+        right = np.zeros(self.powers.shape[1])
+        for row in self.rows:
+            if row.order == degree:
+                right[row.number] = 2 * row.values[0] - row.values[1]  # in the corner itself
+            elif row.order == degree - 1:
+                right[row.number] = np.diff(row.values)[0] / np.diff(row.distances)[0]
+        return usual > 0 and len(self._beyond_polynomials(right[:, None] / usual, degree, JUMP)) > 0
+
+    def from_data(self, degree: int) -> list[np.ndarray]:
+        """Profiles (2, C, N) of what values on the edges may cause at this degree, apart from polynomials."""
+        rows = [row.number for row in self.rows if row.order in (degree, degree - 1)]
+        return self._beyond_polynomials(np.eye(self.powers.shape[1])[:, rows], degree, 1e-6)
+
+    def _beyond_polynomials(self, right: np.ndarray, degree: int, small: float) -> list[np.ndarray]:
+        """r^degree (phi + log(r) chi) for right-hand sides (C N, R), independent of each other and of polynomials."""
+        size, count = self.powers.shape[1], len(self.maps.angles)
+        scale = np.abs(self.powers).max(axis=(0, 2))
+        a0, a1, a2 = self.powers / np.where(scale > 0, scale, 1.0)[None, :, None]
+        a, slope = a0 + degree * a1 + degree**2 * a2, a1 + 2 * degree * a2
+        block = np.block([[a, np.zeros((size, size))], [slope, a]])
+        wanted = np.concatenate([np.zeros_like(right), right / np.where(scale > 0, scale, 1.0)[:, None]])
+        found = np.linalg.lstsq(block, wanted, rcond=1e-11)[0]  # chi, then phi
+        cos, sin = self.maps.along
+        powers = np.stack([cos**k * sin ** (degree - k) for k in range(degree + 1)], axis=1)  # (N, m + 1)
+        polynomials = np.kron(np.eye(self.channels), powers)
+        chi, phi = found[:size], found[size:]
+        phi = phi - polynomials @ np.linalg.lstsq(polynomials, phi, rcond=None)[0]
+        u, values, _ = np.linalg.svd(np.concatenate([phi, chi]), full_matrices=False)
+        kept = u[:, values > small * max(1.0, float(np.abs(found).max()))]
+        profiles = [np.stack([v[:size], v[size:]]).reshape(2, self.channels, count) for v in kept.T]
+        return [p / np.abs(p).max() for p in profiles]
+
+    def eigenpairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Exponents (K,) between 0 and HIGHEST without data, and profiles (K, C, N)."""
+        return _solved(self.powers, len(self.maps.angles), self.channels)
+
+
+def _add(
+    powers: np.ndarray, condition: Constraint, maps: AngularMaps, block: slice, nodes: np.ndarray, order: int, row: int
+) -> None:
+    """The derivatives of the highest order of a condition, at nodes of the angle, as rows of the eigenvalue problem."""
+    count = len(maps.angles)
+    for probe in condition.expanded():
+        for r, request in zip(probe.rows, probe.requests, strict=True):
+            if r != row:
+                continue
+            columns = slice(request.channel * count, (request.channel + 1) * count)
+            for index, weight in request.weights.items():
+                if sum(index) != order:
+                    continue
+                for power, matrix in enumerate(_derivative(maps, index)):
+                    powers[power, block, columns] += float(weight.reshape(-1)[0]) * matrix[nodes]
+
+
+def _derivative(maps: AngularMaps, index: tuple[int, ...]) -> list[np.ndarray]:
+    """d^index of r^lambda phi as matrices of 1, lambda, lambda^2, without the power of r."""
+    count = len(maps.angles)
+    found = [np.eye(count), np.zeros((count, count)), np.zeros((count, count))]
+    lost = 0  # the exponent is lambda - lost by now
+    for axis, times in enumerate(index):
+        along, across = np.diag(maps.along[axis]), np.diag(maps.across[axis]) @ maps.slope
+        for _ in range(times):
+            shifted = [np.zeros_like(found[0]), *[along @ m for m in found[:2]]]  # times lambda
+            found = [s - lost * (along @ m) + across @ m for s, m in zip(shifted, found, strict=True)]
+            lost += 1
+    return found
+
+
+def _solved(powers: np.ndarray, count: int, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """(A0 + lambda A1 + lambda^2 A2) v = 0."""
+    size = powers.shape[1]
+    scale = np.abs(powers).max(axis=(0, 2))
+    a0, a1, a2 = powers / np.where(scale > 0, scale, 1.0)[None, :, None]
+    eye, zero = np.eye(size), np.zeros((size, size))
+    values, vectors = scipy.linalg.eig(np.block([[zero, eye], [-a0, -a1]]), np.block([[eye, zero], [zero, a2]]))
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(values) & (values.real > 1e-6) & (values.real < HIGHEST) & (np.abs(values.imag) < HIGHEST)
+    order = np.flatnonzero(good)[np.argsort(values[good].real, kind="stable")]
+    flat = vectors[:size, order].T  # (K, C N)
+    largest = np.abs(flat).argmax(axis=1)
+    flat = flat / flat[np.arange(len(order)), largest][:, None]
+    return values[order], flat.reshape(len(order), channels, count)

@@ -1,0 +1,125 @@
+"""Outline: the boundary of a planar domain, cut where it passes from one cell to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cnf.bases.cells import Cells
+from cnf.pde.domains import Domain
+from cnf.pde.domains.boundary import Arrays, Curve
+
+STEP = 1e-12  # of the domain, inward from the boundary: which cell a boundary on a cut belongs to
+HALVINGS = 60
+ALONG = np.linspace(0.0, 1.0, 17)  # where runs are looked at
+
+
+@dataclass(frozen=True)
+class Run:
+    """The part of a curve from `start` to `end` (arc lengths) that lies in one cell."""
+
+    curve: Curve
+    start: float
+    end: float
+    cell: int
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    def at(self, share: np.ndarray) -> Arrays:
+        """Points and outward normals at shares (S,) of the run."""
+        return self.curve.at(self.start + self.length * share)
+
+    def turning(self) -> float:
+        """By how much the normal turns, in radians."""
+        _, normals = self.at(0.999 * ALONG + 0.0005)  # not on corners, where there are two
+        step = (normals[1:] * normals[:-1]).sum(axis=1)
+        return float(np.arccos(np.clip(step, -1, 1)).sum())
+
+
+def curves_of(domain: Domain) -> list[Curve]:
+    """The smooth pieces of the boundary."""
+    return [piece for piece in domain._pieces if isinstance(piece, Curve)]
+
+
+def runs_of(domain: Domain, cells: Cells) -> list[Run]:
+    """The boundary in runs, one cell each, in order along every curve."""
+    size = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
+    found: list[Run] = []
+    for curve in curves_of(domain):
+        found += _runs_along(curve, cells, STEP * size)
+    return found
+
+
+def _runs_along(curve: Curve, cells: Cells, step: float) -> list[Run]:
+    """Arcs are halved until each lies in one cell."""
+    ends = np.linspace(curve.start, curve.end, 33)
+    low, high = ends[:-1], ends[1:]
+    settled: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for _ in range(HALVINGS):
+        arc = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 5)  # (n, 5)
+        points, normals = curve.at(arc.ravel())
+        inner = points - step * normals
+        cell = cells.locate(inner).reshape(-1, 5)
+        around = points.reshape(-1, 5, 2)
+        bulge = np.abs(around[:, 2] - (around[:, 0] + around[:, 4]) / 2)  # beyond the points looked at
+        low_box, high_box = around.min(axis=1) - bulge - 2 * step, around.max(axis=1) + bulge + 2 * step
+        one = (cell == cell[:, :1]).all(axis=1)
+        own = cell[:, 2]
+        slack = 4 * step
+        one &= ((low_box >= cells.lower[own] - slack - bulge) & (high_box <= cells.upper[own] + slack + bulge)).all(1)
+        done = one | (high - low <= step)
+        settled.append((low[done], high[done], own[done]))
+        low, high = low[~done], high[~done]
+        if not len(low):
+            break
+        middle = (low + high) / 2
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    start, end, cell = (np.concatenate([part[k] for part in settled]) for k in range(3))
+    order = np.argsort(start, kind="stable")
+    return _merged(curve, start[order], end[order], cell[order], step)
+
+
+def _merged(curve: Curve, start: np.ndarray, end: np.ndarray, cell: np.ndarray, step: float) -> list[Run]:
+    """Neighbouring arcs of one cell as one; arcs too short to tell go to their neighbours."""
+    kept = end - start > 2 * step
+    start, end, cell = start[kept], end[kept], cell[kept]
+    new = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
+    first = start[new]
+    last = np.append(first[1:], curve.end)
+    first[0] = curve.start
+    runs = [Run(curve, float(a), float(b), int(c)) for a, b, c in zip(first, last, cell[new], strict=True)]
+    if curve.closed and len(runs) > 1 and runs[0].cell == runs[-1].cell:  # one run across the origin
+        whole = curve.end - curve.start
+        runs = [*runs[1:-1], Run(curve, runs[-1].start, runs[0].end + whole, runs[0].cell)]
+    return runs
+
+
+def continued(runs: Sequence[Run]) -> list[Run]:
+    """Runs that go on where others of the same curve end, as one."""
+    found: list[Run] = []
+    for run in sorted(runs, key=lambda r: (id(r.curve), r.start)):
+        last = found[-1] if found else None
+        if last is not None and last.curve is run.curve and abs(run.start - last.end) <= 1e-9 * run.curve.knots[-1]:
+            found[-1] = Run(last.curve, last.start, run.end, last.cell)
+        else:
+            found.append(run)
+    return found
+
+
+def walls(runs: Sequence[Run], domain: Domain, size: float) -> bool:
+    """Whether runs of a cell that do not meet have the outside between them, or are too many to tell."""
+    points = [run.at(ALONG)[0] for run in runs]
+    apart = 0
+    for k, a in enumerate(points):
+        for b in points[k + 1 :]:
+            distance = np.abs(a[:, None] - b).max(axis=2)
+            i, j = np.unravel_index(distance.argmin(), distance.shape)
+            if distance[i, j] > 1e-9 * size:
+                apart += 1
+                if not domain._inside((a[i] + b[j])[None] / 2)[0]:
+                    return True
+    return apart > 1

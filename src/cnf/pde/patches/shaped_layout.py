@@ -1,0 +1,131 @@
+"""Layout on a shaped domain: as many conditions as functions for every patch, whatever its outline.
+
+Neighbours share their conditions as boxes do: values at points of the finer side, fluxes at those of the coarser one.
+What is left of a patch's functions goes to its boundary and its inside: as many points along the boundary as the
+missing sides of a box would have, more where it is long, the rest inside, where pivoted QR picks those at which
+polynomials differ most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial import chebyshev
+
+from cnf.pde.domains.boundary import Curve, divide
+from cnf.pde.patches.layout import Seam, gauss, tensor_grid
+from cnf.pde.patches.outline import Run
+from cnf.pde.patches.shaped import Segment, Shaped
+
+CANDIDATES = 3  # per coordinate and degree
+ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
+
+
+@dataclass(frozen=True)
+class Arc:
+    """Points (P, 2) of a curve and outward normals (P, 2)."""
+
+    curve: Curve
+    points: np.ndarray
+    normals: np.ndarray
+
+
+@dataclass(frozen=True)
+class ShapedLayout:
+    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind."""
+
+    interior: np.ndarray
+    arcs: tuple[Arc, ...]
+    seams: dict[tuple[int, str], Seam]
+
+
+def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:
+    """Points for equations of second order.
+
+    Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
+    more the field is worse by orders of magnitude.
+    """
+    functions = (degree[0] + 1) * (degree[1] + 1) - 1
+    usual = [p + 1 - order for p in degree]
+    taken = np.zeros(shaped.cover.count, dtype=np.int64)
+    seams = _seams(shaped, degree, taken)
+    inside, arcs = [], []
+    for patch in range(shaped.cover.count):
+        left = functions - int(taken[patch])
+        runs = shaped.runs[patch]
+        around = 0
+        if runs:
+            lengths = _lengths(shaped, patch)
+            around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
+            arcs += _arcs(runs, lengths, around)
+        inside.append(_inside(shaped, patch, left - around, usual))
+    return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
+
+
+def _lengths(shaped: Shaped, patch: int) -> list[float]:
+    """Lengths of the boundary of a patch, run by run, in sides of its frame: what counts for polynomials."""
+    frame = shaped.cover.upper[patch] - shaped.cover.lower[patch]
+    ends = (run.at(np.array([0.0, 1.0]))[0] for run in shaped.runs[patch])
+    return [float(np.linalg.norm((last - first) / frame)) for first, last in ends]
+
+
+def _arcs(runs: tuple[Run, ...], lengths: list[float], count: int) -> list[Arc]:
+    shares = divide(count, lengths)
+    return [Arc(run.curve, *run.at((gauss(n) + 1) / 2)) for run, n in zip(runs, shares, strict=True)]
+
+
+def _inside(shaped: Shaped, patch: int, count: int, usual: list[int]) -> np.ndarray:
+    """`count` points of the inside of a patch, (P, 2)."""
+    low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
+    if shaped.whole[patch] and count == usual[0] * usual[1]:
+        return tensor_grid(low, high, usual)[0]
+    for more in (1, 2, 4):
+        grid = tensor_grid(low, high, [more * CANDIDATES * (n + 1) for n in usual])[0]
+        own = grid[(shaped.cover.locate(grid) == patch) & shaped.inside(grid)]
+        if len(own) >= 2 * count:
+            break
+    unit = (own - (low + high) / 2) / ((high - low) / 2)
+    raised = 0
+    while (usual[0] + raised) * (usual[1] + raised) < count:
+        raised += 1
+    tables = [chebyshev.chebvander(unit[:, k], usual[k] - 1 + raised) for k in (0, 1)]
+    products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(own), -1)
+    _, _, pivot = scipy.linalg.qr(products.T, mode="economic", pivoting=True)
+    return own[np.sort(pivot[: max(count, 0)])]
+
+
+def _seams(shaped: Shaped, degree: tuple[int, ...], taken: np.ndarray) -> dict[tuple[int, str], Seam]:
+    """Ties, and how many conditions every patch takes part in, its share of them, added to `taken` (patches,)."""
+    parts: dict[tuple[int, str], list[tuple[np.ndarray, Segment]]] = {}
+    for segment in shaped.segments:
+        along, p = 1 - segment.axis, degree[1 - segment.axis]
+        side = [(shaped.cover.lower[k, along], shaped.cover.upper[k, along]) for k in (segment.first, segment.second)]
+        width = [high - low for low, high in side]
+        finer_second = width[1] < width[0] * (1 - 1e-9)
+        fine, coarse = (1, 0) if finer_second else (0, 1)
+        drop = segment.axis == 0
+        length = segment.high - segment.low
+        n = max(1, round(p * min(1.0, length / width[fine]))) - (drop and finer_second)
+        values = (segment.low + segment.high) / 2 + length / 2 * gauss(n) if n > 0 else np.zeros(0)
+        low, high = side[coarse]
+        fluxes = (low + high) / 2 + (high - low) / 2 * gauss(p - (drop and not finer_second))
+        last = abs(segment.high - high) <= 1e-12 * width[coarse]
+        fluxes = fluxes[(fluxes >= segment.low) & ((fluxes < segment.high) | last)]
+        owners = (segment.first, segment.second)
+        taken[owners[fine]] += len(values)
+        taken[owners[coarse]] += len(fluxes)
+        for kind, places in (("fine", values), ("coarse", fluxes)):
+            points = np.empty((len(places), 2))
+            points[:, segment.axis], points[:, along] = segment.position, places
+            parts.setdefault((segment.axis, kind), []).append((points, segment))
+    return {
+        key: Seam(
+            key[0],
+            np.concatenate([points for points, _ in own]),
+            np.concatenate([np.full(len(points), s.first) for points, s in own]),
+            np.concatenate([np.full(len(points), s.second) for points, s in own]),
+        )
+        for key, own in parts.items()
+    }
