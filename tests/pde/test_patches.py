@@ -397,7 +397,7 @@ def test_unfit_problems_are_refused():
     with pytest.raises(ProblemError, match="leave this out"):
         solve(coordinates="x y", domain=SQUARE, equations=laplace, points=50)
     with pytest.raises(ProblemError, match="target"):
-        cnf.Problem("x y", domain=SQUARE, equations=laplace, solve={"target": 1e-3})
+        cnf.Problem("x y", domain=SQUARE, equations=laplace, solve={"method": "waves", "target": 1e-3})
     wave = {"interior": "u_{tt} = u_{xx}", "boundary": "u = 0", "t = 0": "u = x"}
     with pytest.raises(ProblemError, match="channel of its own"):
         solve(coordinates="x t", domain=cnf.domains.Timed(cnf.Box(0, 1), 0, 1), equations=wave)
@@ -411,6 +411,34 @@ def test_unfit_problems_are_refused():
             equations={"interior": r"-\Delta u = 1", "x = 0": "u = 0"},
             solve={"target": 1e-3},
         )
+
+
+def test_the_choice_is_measured():
+    """Waves where they resolve the field; patches where they do not, and the answer says so; waves if told."""
+    smooth = cnf.Problem(**POISSON).solve()
+    assert smooth.measured is None and not smooth.choice and max(smooth.errors.values()) < 1e-9
+    layer = {key: value for key, value in LAYER.items() if key != "solve"} | {"parameters": {"a": 0.01}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        answer = cnf.Problem(**layer, solve={"target": 1e-6}).solve()
+        assert answer.measured is not None and answer.certificate.exact and max(answer.errors.values()) < 1e-6
+        assert any("waves over the whole domain left an estimate" in line for line in answer.verdict())
+        told = cnf.Problem(**layer, points=60).solve()
+    assert told.measured is None and not told.choice
+
+
+def test_a_choice_without_patches_is_that_of_waves(monkeypatch: pytest.MonkeyPatch):
+    """If patches fail too, the answer or the error is that of waves."""
+
+    def fail(*_: object) -> None:
+        raise ProblemError("no")
+
+    monkeypatch.setattr("cnf.pde.problems.choosing.solve_on_patches", fail)
+    monkeypatch.setattr("cnf.pde.problems.choosing.good_enough", lambda answer: False)
+    few = cnf.Problem("x", domain=cnf.Box(0, 1), equations={"interior": "u_{xx} = 1", "boundary": "u = 0"})
+    assert few.solve().measured is None
+    with pytest.raises(UnderdeterminedError):
+        cnf.Problem("x", domain=cnf.Box(0, 1), equations={"interior": "u_{xx} = 1"}).solve()
 
 
 def test_degrees_are_checked():

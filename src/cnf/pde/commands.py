@@ -105,7 +105,7 @@ def run_problem(problem: Problem) -> Answer:
     with part(open_console(), name, EXPECTED_TRIALS) as shown, warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
         answer = problem.solve(report=shown.tell)
-        kind = "rounds, last" if patches else "trials, best"
+        kind = "trials, best" if answer.measured is None else "rounds, best"
         shown.result = f"{len(answer.tuning.trials)} {kind}: {answer.tuning.best}"
     return answer
 

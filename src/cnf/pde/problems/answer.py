@@ -49,6 +49,7 @@ class Answer:
     errors: dict[str, float] | None  # relative L2 error of each channel, if the exact solution is given
     seconds: float
     measured: float | None = None  # the error as measured against a finer field, where there is one
+    choice: str = ""  # why it was solved the way it was, if that was left open
 
     def __call__(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -134,6 +135,7 @@ class Answer:
                 f"but misses its conditions by {better.missed:.0e}; a larger tolerance in [solve] would take it"
             )
         lines += [f"NOT REACHED: {self.off_target}"] if self.off_target else []
+        lines += [f"note: {self.choice}"] if self.choice else []
         if self.tuning.interrupted:
             lines.append("tuning was interrupted: this is the best field found so far")
         return lines

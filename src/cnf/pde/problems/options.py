@@ -13,7 +13,7 @@ from cnf.pde.tuning import OBJECTIVES
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
 LOOSEST = 1e-2  # relative residual that can be called meeting a condition
-METHODS = ("waves", "patches")
+METHODS = ("auto", "waves", "patches")
 LARGEST = 20_000  # conditions that are solved densely; more would need tens of gigabytes
 
 
@@ -54,7 +54,7 @@ class SolveOptions:
 
     tolerance: float = 1e-9
     underdetermined: str = "refuse"
-    method: str = "waves"
+    method: str = "auto"
     target: float | None = None
 
 
@@ -122,9 +122,9 @@ def read_tuning(given: object) -> TuningOptions:
 def read_solve(given: object) -> SolveOptions:
     known = ("tolerance", "underdetermined", "method", "target")
     table = check_table({} if given is None else given, known, ("solve",))
-    method = check_choice(table.get("method", "waves"), METHODS, ("solve", "method"))
-    if "target" in table and method != "patches":
-        raise ProblemError("a target is for method = 'patches'; leave it out", ("solve", "target"))
+    method = check_choice(table.get("method", "auto"), METHODS, ("solve", "method"))
+    if "target" in table and method == "waves":
+        raise ProblemError("a target is for methods 'auto' and 'patches'; leave it out", ("solve", "target"))
     target = check_number(table["target"], ("solve", "target")) if "target" in table else None
     return SolveOptions(
         method=method,

@@ -77,6 +77,7 @@ class Problem:
         self.basis = options.read_basis(basis, self.domain.dimension)
         self.tuning = options.read_tuning(tuning)
         self.solving = options.read_solve(solve)
+        self.about_waves = any(entry is not None for entry in (points, basis, tuning))  # patches have their own
         self._refuse_idle(points, basis, tuning)
         self.exact = self._read_exact(exact)
         self._placing = Placing(self)
@@ -160,6 +161,10 @@ class Problem:
             from cnf.pde.problems.on_patches import solve_on_patches
 
             return solve_on_patches(self, report)
+        if self.solving.method == "auto":
+            from cnf.pde.problems.choosing import solve_by_choice
+
+            return solve_by_choice(self, report)
         from cnf.pde.problems.solving import solve_problem
 
         return solve_problem(self, report)
