@@ -12,7 +12,7 @@ import torch
 
 import cnf
 from cnf.bases.corner_functions import AngularMaps, CornerFunctions
-from cnf.domains import Box, Difference, Disk, Polygon
+from cnf.domains import Box, Difference, Disk, Intersection, Polygon, Union
 from cnf.errors import BasisError, CnfWarning, DomainError, ProblemError, UnderdeterminedError
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
@@ -31,6 +31,8 @@ SHAPES = {
     "triangle": Polygon([(0, 0), (2, 0.3), (0.7, 1.5)]),
     "holes": Difference(SQUARE, [Disk((0.3, 0.3), 0.1), Disk((0.7, 0.6), 0.15), Disk((0.513, 0.93), 0.01)]),
     "L": L_SHAPE,
+    "lens": Intersection([Disk((0, 0), 1), Disk((0.8163837910949103, 0), 1)]),
+    "keyhole": Union([Disk((-0.188, -0.077), 0.731), Box((-1, -0.3), (0.668, 0.3))]),
 }
 
 
@@ -55,9 +57,10 @@ def test_patches_cover_the_domain(name: str):
     assert ((shaped.cover.lower[own] - slack <= points) & (points <= shaped.cover.upper[own] + slack)).all()
     length = sum(run.length for runs in shaped.runs for run in runs)
     assert length == pytest.approx(domain.boundary_measure(), rel=1e-9)
+    assert shaped.cover.count < 100
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "keyhole"])
 def test_as_many_conditions_as_functions(name: str):
     """Whatever the outline; and the known field comes out, better with a higher degree."""
     domain = SHAPES[name]
@@ -74,11 +77,12 @@ def test_as_many_conditions_as_functions(name: str):
     assert errors[1] < 1e-2 * errors[0] and errors[1] < 1e-5, errors
 
 
-@pytest.mark.parametrize("name", ["disk", "tangent", "holes"])
+@pytest.mark.parametrize("name", ["disk", "tangent", "holes", "keyhole"])
 def test_known_solutions(name: str):
-    answer = solve(domain=SHAPES[name], equations=POISSON, exact=EXACT)
+    target = 1e-6 if name == "keyhole" else 1e-7  # inner corners between a line and an arc
+    answer = solve(target, domain=SHAPES[name], equations=POISSON, exact=EXACT)
     error = max(answer.errors.values())
-    assert answer.certificate.exact and error < 1e-7
+    assert answer.certificate.exact and error < target
     assert error / 3 < answer.estimate < max(30 * error, 1e-10), (error, answer.estimate)
 
 
@@ -138,6 +142,16 @@ def cantilever(load: str) -> list[dict[str, str]]:
         {"on": "x = 1", "equation": "3.5 u_x + 1.5 v_y = 0"},
         {"on": "x = 1", "equation": f"u_y + v_x = -{load}"},
     ]
+
+
+def test_corners_of_combined_shapes_are_where_curves_meet():
+    """Boundaries of combinations stop about 1e-7 before their corners; corners are found to rounding."""
+    middle = 0.8163837910949103 / 2
+    found = sorted(corners_of(SHAPES["lens"]), key=lambda corner: corner.centre[1])
+    assert len(found) == 2 and np.allclose(
+        [c.centre for c in found], [[middle, -1], [middle, 1]] * np.array([1, math.sqrt(1 - middle**2)]), atol=1e-13
+    )
+    assert all(c.end - c.start == pytest.approx(2 * math.acos(middle), abs=1e-5) for c in found)
 
 
 def test_derivatives_of_corner_functions():

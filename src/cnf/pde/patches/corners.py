@@ -18,7 +18,7 @@ from cnf.constraints import Constraint
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.outline import curves_of
+from cnf.pde.patches.outline import MEETING, curves_of
 from cnf.pde.patches.question import Question, holds_along
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
@@ -41,6 +41,9 @@ class Corner:
     edges: tuple[tuple[Curve, float], tuple[Curve, float]]
 
 
+End = tuple[Curve, float, float]  # where it ends, as an arc length, and a small step away from there
+
+
 def corners_of(domain: Domain) -> list[Corner]:
     """All places where two pieces of the boundary meet."""
     size = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
@@ -50,12 +53,33 @@ def corners_of(domain: Domain) -> list[Corner]:
     found = []
     for k in range(len(curves)):
         for j in range(len(curves), len(ends)):
-            if np.abs(places[k] - places[j]).max() <= 1e-9 * size:
-                found.append(_corner(domain, places[k], ends[k], ends[j], size))
+            if np.abs(places[k] - places[j]).max() <= MEETING * size:
+                first, second = _meeting(ends[k], ends[j])
+                centre = first[0].at(np.array([first[1]]))[0][0]
+                found.append(_corner(domain, centre, first, second, size))
     return [corner for corner in found if corner is not None]
 
 
-def _corner(domain: Domain, centre: np.ndarray, first: tuple, second: tuple, size: float) -> Corner | None:
+def _meeting(first: End, second: End) -> tuple[End, End]:
+    """Two ends of curves, moved to where the curves meet: boundaries of combined shapes stop a little before."""
+    given = np.array([first[1], second[1]])
+    at = given.copy()
+    for _ in range(4):
+        places, slopes = [], []
+        for (curve, _, step), arc in zip((first, second), at, strict=True):
+            points, _ = curve.at(np.array([arc, arc - step, arc + step]))
+            places.append(points[0])
+            slopes.append((points[2] - points[1]) / (2 * step))
+        matrix = np.stack([slopes[0], -slopes[1]], axis=1)
+        if abs(np.linalg.det(matrix)) < 1e-3:  # straight on: where they end is where they meet
+            return first, second
+        at = at + np.linalg.solve(matrix, places[1] - places[0])
+    if np.abs(at - given).max() > 10 * MEETING * max(first[0].measure, second[0].measure):
+        return first, second
+    return (first[0], float(at[0]), first[2]), (second[0], float(at[1]), second[2])
+
+
+def _corner(domain: Domain, centre: np.ndarray, first: End, second: End, size: float) -> Corner | None:
     angles = []
     for curve, arc, step in (first, second):
         away = curve.at(np.array([arc + step]))[0][0] - centre
@@ -142,8 +166,8 @@ class Angular:
             _add(powers, question.at(k, Sample(at, None)), maps, block, np.arange(count), 2, row=0)
         edge_rows: list[Row] = []
         for end, (curve, arc) in zip((0, count - 1), corner.edges, strict=True):
-            corner_arc = curve.start if abs(arc - curve.start) < abs(arc - curve.end) else curve.end
-            arcs = np.array([arc, 2 * arc - corner_arc])
+            step = math.copysign(NEAR * curve.measure, (curve.start + curve.end) / 2 - arc)
+            arcs, corner_arc = np.array([arc, arc + step]), arc - step
             points, normals = curve.at(arcs)
             given = [
                 question.at(k, Sample(torch.from_numpy(points), torch.from_numpy(normals)))

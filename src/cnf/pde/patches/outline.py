@@ -12,6 +12,7 @@ from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Arrays, Curve
 
 STEP = 1e-12  # of the domain, inward from the boundary: which cell a boundary on a cut belongs to
+MEETING = 1e-6  # of the domain: how far apart curves may end that meet in a corner of combined shapes
 HALVINGS = 60
 ALONG = np.linspace(0.0, 1.0, 17)  # where runs are looked at
 
@@ -118,7 +119,7 @@ def walls(runs: Sequence[Run], domain: Domain, size: float) -> bool:
         for b in points[k + 1 :]:
             distance = np.abs(a[:, None] - b).max(axis=2)
             i, j = np.unravel_index(distance.argmin(), distance.shape)
-            if distance[i, j] > 1e-9 * size:
+            if distance[i, j] > MEETING * size:
                 apart += 1
                 if not domain._inside((a[i] + b[j])[None] / 2)[0]:
                     return True

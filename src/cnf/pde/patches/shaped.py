@@ -248,7 +248,9 @@ class _Shaper:
             stops = np.concatenate([[low], between, [high]])
             middles = np.empty((len(stops) - 1, 2))
             middles[:, face.axis], middles[:, along] = face.position, (stops[1:] + stops[:-1]) / 2
-            for k in np.flatnonzero(self.domain._inside(middles)):
+            step = np.zeros(2)
+            step[face.axis] = 1e-9 * self.size  # on both sides: the boundary itself may run along the face
+            for k in np.flatnonzero(self.domain._inside(middles - step) & self.domain._inside(middles + step)):
                 a, b = float(stops[k]), float(stops[k + 1])
                 found.append(Segment(face.first, face.second, face.axis, face.position, a, b))
         return found

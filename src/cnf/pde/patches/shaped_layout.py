@@ -20,6 +20,7 @@ from cnf.pde.patches.outline import Run
 from cnf.pde.patches.shaped import Segment, Shaped
 
 CANDIDATES = 3  # per coordinate and degree
+SHORT = 1e-4  # runs, in sides of a patch
 ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 
@@ -54,24 +55,32 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     inside, arcs = [], []
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
-        runs = shaped.runs[patch]
+        runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
-            lengths = _lengths(shaped, patch)
             around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
             arcs += _arcs(runs, lengths, around)
         inside.append(_inside(shaped, patch, left - around, usual))
     return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
 
 
-def _lengths(shaped: Shaped, patch: int) -> list[float]:
-    """Lengths of the boundary of a patch, run by run, in sides of its frame: what counts for polynomials."""
+def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
+    """The boundary of a patch, and how long its runs are in sides of the frame: what counts for polynomials.
+
+    Where shapes meet, their boundaries end a little before or after the corner; what is that short gets no points.
+    """
     frame = shaped.cover.upper[patch] - shaped.cover.lower[patch]
-    ends = (run.at(np.array([0.0, 1.0]))[0] for run in shaped.runs[patch])
-    return [float(np.linalg.norm((last - first) / frame)) for first, last in ends]
+    runs, lengths = [], []
+    for run in shaped.runs[patch]:
+        first, last = run.at(np.array([0.0, 1.0]))[0]
+        length = float(np.linalg.norm((last - first) / frame))
+        if length > SHORT:
+            runs.append(run)
+            lengths.append(length)
+    return runs, lengths
 
 
-def _arcs(runs: tuple[Run, ...], lengths: list[float], count: int) -> list[Arc]:
+def _arcs(runs: list[Run], lengths: list[float], count: int) -> list[Arc]:
     shares = divide(count, lengths)
     return [Arc(run.curve, *run.at((gauss(n) + 1) / 2)) for run, n in zip(runs, shares, strict=True)]
 
