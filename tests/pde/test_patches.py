@@ -440,6 +440,22 @@ def test_a_choice_without_patches_is_that_of_waves(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UnderdeterminedError):
         cnf.Problem("x", domain=cnf.Box(0, 1), equations={"interior": "u_{xx} = 1"}).solve()
 
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cnf.pde.problems.choosing.solve_on_patches", interrupt)
+    kept = few.solve()
+    assert kept.measured is None and kept.tuning.interrupted
+
+
+def test_open_problems_have_no_second_try(monkeypatch: pytest.MonkeyPatch):
+    """What conditions leave open is refused by waves; patches are not asked whether they would take it."""
+    asked: list[object] = []
+    monkeypatch.setattr("cnf.pde.problems.choosing.solve_on_patches", lambda *given: asked.append(given))
+    with pytest.raises(UnderdeterminedError):
+        cnf.Problem("x", domain=cnf.Box(0, 1), equations={"interior": "u_{xx} = 1"}).solve()
+    assert not asked
+
 
 def test_degrees_are_checked():
     with pytest.raises(BasisError, match="degree"):

@@ -262,6 +262,22 @@ def test_wrong_parts_and_counts():
         solve(domain=SHAPES["disk"], equations={"interior": r"\Delta u = 0", "boundary": r"\partial_n u = 0"})
 
 
+@pytest.mark.parametrize("change", ["short", "text", "numbers", "nan", "many", "parts"])
+def test_damaged_corner_functions_are_refused(change: str):
+    """As a file may bring them: every entry is checked before it is used."""
+    place, exponents, profiles, parts = [0.0, 0.0, 0.0, 1.5], torch.full((1, 2), 0.5), torch.rand(1, 2, 1, 9, 2), [0]
+    given = {
+        "short": [place, exponents],
+        "text": [["a"] * 4, exponents, profiles, torch.tensor(parts)],
+        "numbers": [place, 1, 2, 3],
+        "nan": [[math.nan] * 4, exponents, profiles, torch.tensor(parts)],
+        "many": [place, exponents.repeat(400, 1), profiles.repeat(400, 1, 1, 1, 1), torch.tensor(parts * 400)],
+        "parts": [place, exponents, profiles, torch.zeros(5)],
+    }[change]
+    with pytest.raises(BasisError):
+        cnf.bases.Piecewise(cnf.Space("x y", "u"), cnf.bases.Cells([0, 0], [1, 1]), 3, corners=[given], at_corner=[0])
+
+
 @pytest.mark.parametrize("change", ["patch", "frame", "nan"])
 def test_damaged_covers_are_refused(change: str):
     shaped = Shaped.of(SHAPES["disk"], first_cells(SHAPES["disk"]))

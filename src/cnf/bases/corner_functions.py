@@ -8,7 +8,9 @@ in the angle.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 from cnf.errors import BasisError
 
 MOST_NODES = 200  # of a profile
+MOST_FUNCTIONS = 50  # of a corner
 OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
 ROUNDING = 1e-14  # of the largest coefficient of a profile
 TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
@@ -54,9 +57,17 @@ class CornerFunctions:
         return [*self.centre, self.start, self.end], exponents, profiles, torch.from_numpy(self.parts)
 
     @staticmethod
-    def from_parts(place: list[float], exponents: Tensor, profiles: Tensor, parts: Tensor) -> CornerFunctions:
-        if len(place) != 4 or exponents.dim() != 2 or profiles.dim() != 5:
+    def from_parts(given: Sequence[Any]) -> CornerFunctions:
+        """The functions that `as_parts` describes; files come from anywhere, so everything is checked."""
+        if len(given) != 4:
+            raise BasisError(f"corner functions are saved as four parts, got {len(given)}")
+        place, *tensors = given
+        numbers = isinstance(place, list) and len(place) == 4 and all(isinstance(v, int | float) for v in place)
+        if not numbers or not all(isinstance(t, Tensor) for t in tensors):
             raise BasisError("corner functions are saved as four numbers, exponents, profiles and parts")
+        exponents, profiles, parts = tensors
+        if exponents.dim() != 2 or profiles.dim() != 5 or not 0 < len(exponents) <= MOST_FUNCTIONS:
+            raise BasisError(f"a corner has up to {MOST_FUNCTIONS} functions, each with its exponent and its profiles")
         if exponents.shape[-1] != 2 or profiles.shape[-1] != 2 or not 2 <= profiles.shape[3] <= MOST_NODES:
             raise BasisError("exponents and profiles of corner functions are saved as pairs of numbers")
         pairs = (t.detach().to(torch.float64).cpu().contiguous() for t in (exponents, profiles))

@@ -73,7 +73,7 @@ class Piecewise(Basis):
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
         self.without_corner, self.time = tuple(without_corner), time
-        self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(*c) for c in corners)
+        self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         super().__init__(space, cells.count * self.local_size)
 

@@ -96,7 +96,7 @@ class Answer:
             return ""
         return (
             f"the target of {target:.0e} is not reached: the estimate of the relative error is {self.measured:.1e}; "
-            "data that jump, corners and layers thinner than the cells can become need more than patches have so far"
+            "data and coefficients that jump, and layers thinner than cells can become, need more than patches have"
         )
 
     @property

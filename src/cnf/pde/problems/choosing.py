@@ -11,7 +11,7 @@ import math
 import warnings
 from dataclasses import replace
 
-from cnf.errors import CnfError, CnfWarning, ProblemError
+from cnf.errors import CnfError, CnfWarning, ProblemError, UnderdeterminedError
 from cnf.pde.problems.answer import Answer
 from cnf.pde.problems.on_patches import refuse_unsuitable, solve_on_patches
 from cnf.pde.problems.problem import Problem
@@ -27,6 +27,8 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
     waves: Answer | None = None
     try:
         waves = solve_problem(problem, report)
+    except UnderdeterminedError:
+        raise  # another way to solve it would not determine it either
     except CnfError as error:
         failure = error
     if waves is not None and (good_enough(waves) or waves.tuning.interrupted):
@@ -36,7 +38,11 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
             warnings.simplefilter("ignore", CnfWarning)  # the certificate of what is chosen says it
             patches = solve_on_patches(problem, report)
     except CnfError:
-        patches = None
+        patches = None  # then the answer of waves stands, with all it says about itself
+    except KeyboardInterrupt:
+        if waves is None:
+            raise
+        return replace(waves, tuning=replace(waves.tuning, interrupted=True))
     if patches is not None and (waves is None or rank(patches) < rank(waves)):
         before = "could not solve it" if waves is None else f"left an estimate of {waves.estimate:.1e}"
         note = f"solved on patches: waves over the whole domain {before}"
