@@ -19,6 +19,7 @@ from cnf.bases.piecewise import Piecewise
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
+from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
@@ -26,7 +27,7 @@ from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
-from cnf.pde.patches.question import Question, holds_along
+from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
 from cnf.solution import Solution
 
@@ -87,7 +88,7 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
     cells = follow(
-        first_cells(domain, [c.centre for c in corners]),
+        first_cells(domain, [c.centre for c in corners], question.regions),
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9),
@@ -99,7 +100,7 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     interrupted = False
     try:
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners)))
+            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners, question.regions)))
             report(rounds[-1])
             last = rounds[-1]
             stuck = _stuck(rounds, started, target)
@@ -130,20 +131,34 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
-    """Of the equations inside, and of those on the faces of the box or on the boundary."""
-    domain = question.domain
-    meets = partial(meets_domain, domain)
-    found = [formula for equation in orders.equations for formula in known_formulas(equation, meets=meets)]
-    if not domain._is_box:
-        for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind != "interior":
-                own = [c for c in curves_of(domain) if holds_along(place, c, c.at(c.start + c.measure * INNER)[0])]
-                found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True)
-        return found
+    """Of the equations inside, of those on the faces of the box or on the boundary, and of those on interfaces."""
+    domain, regions = question.domain, question.regions
+    found: list[Formula] = []
+    for k in question.inside:
+        area = question.places[k].region
+        meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
+        found += known_formulas(question.constraints[k], meets=meets)
+    if not domain._is_box or regions is not None:
+        for k, condition in enumerate(question.constraints):
+            own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
+            found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
+        return found + interface_formulas(question)
     for face in Cells(domain.lower, domain.upper).faces():
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior" and holds_on(place, face, orders):
                 found += known_formulas(condition, face.axis, face.position)
+    return found
+
+
+def interface_formulas(question: Question) -> list[Formula]:
+    """Of the conditions given on interfaces."""
+    found: list[Formula] = []
+    for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
+        curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
+        points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
+        for jump in (j for j in question.jumps if number in j.interfaces):
+            for condition in jump.at(number, points, normals):
+                found += known_formulas(condition, meets=partial(meets_curves, curves), sides_only=True)
     return found
 
 
@@ -182,11 +197,12 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     with torch.no_grad():
         amplitude = float(solution(x).abs().max()) or 1.0
         for k in question.inside:
-            condition = question.at(k, Sample(x, None))
+            own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
+            condition = question.at(k, Sample(x[torch.from_numpy(own)], None))
             shape = (condition.values.shape[0], condition.values.shape[1])
             off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
-            relative = (off / _cell_sizes(condition, shape, half)).amax(dim=1)
-            np.maximum.at(worst, owner, relative.numpy() / amplitude)
+            relative = (off / _cell_sizes(condition, shape, half[own])).amax(dim=1)
+            np.maximum.at(worst, owner[own], relative.numpy() / amplitude)
     return worst
 
 
@@ -224,8 +240,10 @@ def refine(last: Round, orders: Orders) -> Cells:
     Across time, all cells of a slab are cut together.
     """
     cells, off, time = last.mesh.cells, last.off, orders.time
-    patch = last.mesh.patch_of_cells
-    marked = (off > MARKED * off.max())[patch] & (patch >= 0)  # (cells,)
+    patches = last.mesh.patches_of_cells
+    in_cell = np.where(patches >= 0, off[patches], -1.0)  # (cells, regions)
+    patch = patches[np.arange(cells.count), in_cell.argmax(axis=1)]  # the worst of every cell
+    marked = in_cell.max(axis=1) > MARKED * off.max()  # (cells,)
     tails = coefficient_tails(last)[patch]  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
@@ -238,9 +256,9 @@ def refine(last: Round, orders: Orders) -> Cells:
 def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | None) -> np.ndarray:
     """Marked cells with a coarser neighbour are left alone, and the neighbour is cut along their common face."""
     width = mesh.cells.upper - mesh.cells.lower
-    found = cut.copy()
+    found, used = cut.copy(), mesh.patches_of_cells.max(axis=1) >= 0
     for face in mesh.faces:
-        if face.second < 0 or face.axis == time or min(mesh.patch_of_cells[[face.first, face.second]]) < 0:
+        if face.second < 0 or face.axis == time or not (used[face.first] and used[face.second]):
             continue
         for cell, other in ((face.first, face.second), (face.second, face.first)):
             wider = width[other] > 1.5 * width[cell]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,9 +22,11 @@ from cnf.operators import partial
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain
 from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
 from cnf.pde.patches.orders import Orders, orders_along
-from cnf.pde.patches.question import Part, Question, holds_along
+from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 
@@ -41,10 +43,14 @@ class Mesh:
 
     @staticmethod
     def of(
-        cells: Cells, degree: Sequence[int], domain: Domain | None = None, corners: Sequence[CornerFunctions] = ()
+        cells: Cells,
+        degree: Sequence[int],
+        domain: Domain | None = None,
+        corners: Sequence[CornerFunctions] = (),
+        regions: Regions | None = None,
     ) -> Mesh:
-        plain = domain is None or (domain._is_box and not corners)
-        shaped = None if domain is None or plain else Shaped.of(domain, cells)
+        plain = domain is None or (domain._is_box and not corners and regions is None)
+        shaped = None if domain is None or plain else Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
 
     def raised(self, by: int) -> Mesh:
@@ -70,14 +76,20 @@ class Mesh:
         return found
 
     @cached_property
-    def patch_of_cells(self) -> np.ndarray:
-        """The patch of every cell, (cells,); -1 outside the domain."""
-        return np.arange(self.cells.count) if self.shaped is None else self.shaped.cover.patch
+    def patches_of_cells(self) -> np.ndarray:
+        """The patch of every cell in every region, (cells, regions); -1 outside."""
+        return np.arange(self.cells.count)[:, None] if self.shaped is None else self.shaped.cover.patch
+
+    @cached_property
+    def region(self) -> np.ndarray:
+        """The region of every patch, (patches,)."""
+        return np.zeros(self.cells.count, dtype=np.int64) if self.shaped is None else self.shaped.cover.region
 
 
-def orders_of(question: Question) -> Orders:
-    """Of the equations of the interior."""
-    return Orders.of([question.constraints[k] for k in question.inside], question.time)
+def orders_of(question: Question, area: int | None = None) -> Orders:
+    """Of the equations of the interior, of all regions or of one."""
+    numbers = question.inside if area is None else question.inside_of(area)
+    return Orders.of([question.constraints[k] for k in numbers], question.time)
 
 
 def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedField:
@@ -111,14 +123,15 @@ def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Con
                 points = interior_points(mesh.cells, counts, orders_along(question.constraints[k]))
                 points = points.reshape(-1, points.shape[2])
             else:
-                points = shaped.interior
+                own = mesh.region[shaped.owner] == (place.region or 0)
+                points = shaped.interior[own]
             found.append(question.at(k, Sample(_tensor(points), None)))
             continue
         if shaped is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             sample = face_sample(own, counts) if own else None
         else:
-            sample = arc_sample([arc for arc in shaped.arcs if holds_along(place, arc.curve, arc.points)])
+            sample = arc_sample([a for a in shaped.arcs if question.holds(k, a.curve, a.points, a.normals)])
         if sample is not None:
             found.append(question.at(k, sample))
         else:
@@ -157,9 +170,26 @@ def face_sample(faces: Sequence[Face], counts: Counts) -> Sample:
 
 
 def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) -> list[Tie]:
-    """What must agree across faces, coordinate by coordinate."""
+    """What must agree across faces, coordinate by coordinate, and on the interfaces of regions."""
+    layout = mesh.shaped_layout
+    known = seams(mesh.cells, mesh.faces, counts) if layout is None else layout.seams
+    if question.regions is None:
+        return seam_ties(question, orders, known)
     found: list[Tie] = []
-    known = seams(mesh.cells, mesh.faces, counts) if mesh.shaped_layout is None else mesh.shaped_layout.seams
+    by_region = [orders_of(question, area) for area in range(question.areas)]
+    for area, name in enumerate(question.regions.names):
+        own = {key: seam.where(mesh.region[seam.first] == area) for key, seam in known.items()}
+        kept = {key: seam for key, seam in own.items() if len(seam.points)}
+        found += seam_ties(question, by_region[area], kept, f" in {name}")
+    for (number, kind), border in layout.borders.items() if layout is not None else ():
+        if len(border.points):
+            found += interface_ties(question, by_region, number, kind, border)
+    return found
+
+
+def seam_ties(question: Question, orders: Orders, known: Mapping[tuple[int, str], Seam], label: str = "") -> list[Tie]:
+    """What must agree across faces between cells of one region."""
+    found: list[Tie] = []
     for axis, name in enumerate(question.space.coordinates):
         fluxes = orders.fluxes(axis)
         for channel, order in orders.normal_derivatives(axis):
@@ -168,10 +198,10 @@ def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) ->
             if (axis, kind) not in known or (fluxes and kind == "coarse"):
                 continue
             operator = question.space.operator(partial(name, order, channel))
-            found.append(_tie(operator, known[axis, kind], f"{_shown(channel, name, order)} across {name}"))
+            found.append(_tie(operator, known[axis, kind], f"{_shown(channel, name, order)} across {name}{label}"))
         for k, flux in enumerate(fluxes if (axis, "coarse") in known else ()):
             number = "" if len(fluxes) == 1 else f" {k + 1}"
-            found.append(_tie(flux, known[axis, "coarse"], f"flux{number} across {name}"))
+            found.append(_tie(flux, known[axis, "coarse"], f"flux{number} across {name}{label}"))
     return found
 
 

@@ -1,10 +1,13 @@
-"""Shaped: a planar domain that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined."""
+"""Shaped: a planar domain that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined.
+
+Regions of a domain are cut each by itself on the same cells: a cell across an interface has a patch of either.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -13,7 +16,8 @@ from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
-from cnf.pde.patches.outline import ALONG, Run, continued, curves_of, runs_of, walls
+from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
 
 TRACED = 513  # points of a curve
 LATTICE = 12  # points along every coordinate by which a cell is judged
@@ -35,10 +39,14 @@ class Segment:
     low: float
     high: float
 
+    def shifted(self, by: int) -> Segment:
+        """Between patches with numbers that are higher."""
+        return replace(self, first=self.first + by, second=self.second + by)
+
 
 @dataclass(frozen=True)
 class Shaped:
-    """`runs[k]` is the boundary of patch k, `whole` (patches,) says which are plain boxes."""
+    """`runs[k]` is the boundary of patch k, interfaces included, `whole` (patches,) says which are plain boxes."""
 
     domain: Domain
     cells: Cells
@@ -46,10 +54,28 @@ class Shaped:
     segments: tuple[Segment, ...]
     runs: tuple[tuple[Run, ...], ...]
     whole: np.ndarray
+    regions: Regions | None = None
 
     @staticmethod
-    def of(domain: Domain, cells: Cells) -> Shaped:
-        return _Shaper(domain, cells).shaped()
+    def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Shaped:
+        size = max(np.subtract(domain.upper, domain.lower))
+        parts = [_Shaper(area, cells, size).shaped() for area in areas_of(domain, cells, regions)]
+        starts = np.cumsum([0, *(len(part.lower) for part in parts)])
+        columns = [np.where(p.patch == OUTSIDE, OUTSIDE, p.patch + n) for p, n in zip(parts, starts, strict=False)]
+        if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
+            columns.append(np.full(cells.count, OUTSIDE))
+        cover = Cover(
+            cells,
+            np.stack(columns, axis=1),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+            None if regions is None else regions.partition,
+        )
+        segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
+        runs = [own for part in parts for own in part.runs]
+        return Shaped(
+            domain, cells, cover, tuple(segments), tuple(runs), np.concatenate([p.whole for p in parts]), regions
+        )
 
     def patches_at(self, centre: tuple[float, float], start: float, end: float) -> np.ndarray:
         """Patches that meet at a point, between two angles."""
@@ -62,14 +88,14 @@ class Shaped:
         return self.domain._inside(points)
 
 
-def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = ()) -> Cells:
-    """Cells over a domain: cut along straight sides, then until the boundary is simple in each.
+def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), regions: Regions | None = None) -> Cells:
+    """Cells over a domain: cut along straight sides, then until boundary and interfaces are simple in each.
 
     No cell is left with two of the `corners` that have functions of their own.
     """
     cells = Cells(domain.lower, domain.upper)
-    if not domain._is_box:
-        cells = _cut_to_shape(domain, cells)
+    if not domain._is_box or regions is not None:
+        cells = _cut_to_shape(domain, cells, regions)
     for _ in range(DEEPEST):
         count = np.zeros(cells.count, dtype=np.int64)
         for x in corners:
@@ -83,9 +109,9 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = ()) -> 
     return cells
 
 
-def _cut_to_shape(domain: Domain, cells: Cells) -> Cells:
+def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cells:
     for axis in (0, 1):
-        for position in _flat_sides(domain, axis):
+        for position in _flat_sides(domain, axis, regions):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = np.subtract(domain.upper, domain.lower)
@@ -93,7 +119,7 @@ def _cut_to_shape(domain: Domain, cells: Cells) -> Cells:
         for axis in (0, 1):
             cells = cells.cut(np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max()), axis)
     for _ in range(DEEPEST):
-        crowded = _not_simple(domain, cells)
+        crowded = _not_simple(domain, cells, regions)
         if not len(crowded):
             break
         for axis in (0, 1):
@@ -106,7 +132,7 @@ def _cut_to_shape(domain: Domain, cells: Cells) -> Cells:
 def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which boxes with corners (n, D) have a part of the domain in them."""
     if domain._is_box:
-        return np.ones(len(lower), dtype=bool)
+        return np.all((lower < np.array(domain.upper)) & (upper > np.array(domain.lower)), axis=1)
     return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
 
 
@@ -139,10 +165,11 @@ def _lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return lower[:, None] + (upper - lower)[:, None] * grid
 
 
-def _flat_sides(domain: Domain, axis: int) -> list[float]:
-    """Positions of straight sides across a coordinate, inside the box around the domain."""
+def _flat_sides(domain: Domain, axis: int, regions: Regions | None) -> list[float]:
+    """Positions of straight sides and interfaces across a coordinate, inside the box around the domain."""
     found = set()
-    for curve in curves_of(domain):
+    inner = [piece for face in regions.interfaces for piece in face.pieces] if regions is not None else []
+    for curve in (*curves_of(domain), *(piece for piece in inner if isinstance(piece, Curve))):
         points, _ = curve.at(np.linspace(curve.start, curve.end, 9))
         if np.ptp(points[:, axis]) <= 1e-12 * (domain.upper[axis] - domain.lower[axis]):
             found.add(float(points[4, axis]))
@@ -155,17 +182,19 @@ def _flat_sides(domain: Domain, axis: int) -> list[float]:
     return kept if len(kept) <= FLAT_CUTS else []
 
 
-def _not_simple(domain: Domain, cells: Cells) -> np.ndarray:
-    """Cells in which the boundary comes in several pieces or turns too much."""
-    by_cell: dict[int, list[Run]] = defaultdict(list)
-    for run in runs_of(domain, cells):
-        by_cell[run.cell].append(run)
+def _not_simple(domain: Domain, cells: Cells, regions: Regions | None) -> np.ndarray:
+    """Cells in which the boundary of what lies inside comes in several pieces or turns too much."""
     size = max(np.subtract(domain.upper, domain.lower))
-    found = []
-    for cell, runs in by_cell.items():
-        apart = [run for run in runs if not _along_a_side(run, cells)]
-        if apart and (sum(run.turning() for run in runs) > TURNING or len(runs) > 2 or walls(runs, domain, size)):
-            found.append(cell)
+    found = set()
+    for area in areas_of(domain, cells, regions):
+        by_cell: dict[int, list[Run]] = defaultdict(list)
+        for run in area.runs:
+            by_cell[run.cell].append(run)
+        for cell, runs in by_cell.items():
+            apart = [run for run in runs if not _along_a_side(run, cells)]
+            turning = sum(run.turning() for run in runs)
+            if apart and (turning > TURNING or len(runs) > 2 or walls(runs, area.inside, size)):
+                found.add(cell)
     return np.array(sorted(found), dtype=np.int64)
 
 
@@ -177,18 +206,29 @@ def _along_a_side(run: Run, cells: Cells) -> bool:
     return bool((np.abs(points - low).max(axis=0) <= tiny).any() or (np.abs(points - high).max(axis=0) <= tiny).any())
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The patches of one area: `patch` (cells,), their frames, and the rest as `Shaped` has it."""
+
+    patch: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    segments: list[Segment]
+    runs: list[tuple[Run, ...]]
+    whole: np.ndarray
+
+
 class _Shaper:
     """Finds what lies inside of every cell."""
 
-    def __init__(self, domain: Domain, cells: Cells):
-        self.domain, self.cells = domain, cells
-        self.size = max(np.subtract(domain.upper, domain.lower))
+    def __init__(self, area: Area, cells: Cells, size: float):
+        self.area, self.cells, self.size = area, cells, size
         self.runs: dict[int, list[Run]] = defaultdict(list)
-        for run in runs_of(domain, cells):
+        for run in area.runs:
             self.runs[run.cell].append(run)
         self.low, self.high = cells.lower.copy(), cells.upper.copy()  # frames of what lies inside
 
-    def shaped(self) -> Shaped:
+    def shaped(self) -> _Part:
         cells = self.cells
         share, inner_low, inner_high = self._lattice()
         cut = np.zeros(cells.count, dtype=bool)
@@ -210,19 +250,12 @@ class _Shaper:
         whole = np.ones(len(low), dtype=bool)
         whole[patch[cut]] = False
         whole[np.flatnonzero(np.bincount(patch[inside], minlength=len(low)) > 1)] = False
-        return Shaped(
-            self.domain,
-            cells,
-            Cover(cells, patch, low, high),
-            tuple(_as_segments(parts, patch)),
-            tuple(tuple(continued(part)) for part in runs),
-            whole,
-        )
+        return _Part(patch, low, high, _as_segments(parts, patch), [tuple(continued(own)) for own in runs], whole)
 
     def _lattice(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The share of every cell inside (n,), and the box around the points of the lattice inside, (n, 2) each."""
         points = _lattice(self.cells.lower, self.cells.upper)
-        inside = _lattice_inside(self.domain, self.cells.lower, self.cells.upper)
+        inside = self.area.inside(points.reshape(-1, 2)).reshape(points.shape[:2])
         low = np.where(inside[:, :, None], points, np.inf).min(axis=1)
         high = np.where(inside[:, :, None], points, -np.inf).max(axis=1)
         return inside.mean(axis=1), low, high
@@ -250,7 +283,7 @@ class _Shaper:
             middles[:, face.axis], middles[:, along] = face.position, (stops[1:] + stops[:-1]) / 2
             step = np.zeros(2)
             step[face.axis] = 1e-9 * self.size  # on both sides: the boundary itself may run along the face
-            for k in np.flatnonzero(self.domain._inside(middles - step) & self.domain._inside(middles + step)):
+            for k in np.flatnonzero(self.area.inside(middles - step) & self.area.inside(middles + step)):
                 a, b = float(stops[k]), float(stops[k + 1])
                 found.append(Segment(face.first, face.second, face.axis, face.position, a, b))
         return found

@@ -4,6 +4,9 @@ Neighbours share their conditions as boxes do: values at points of the finer sid
 What is left of a patch's functions goes to its boundary and its inside: as many points along the boundary as the
 missing sides of a box would have, more where it is long, the rest inside, where pivoted QR picks those at which
 polynomials differ most.
+
+An interface is the boundary of the patches on either side: each has points along it as if it were alone. At those of
+the side that has them denser, values are tied, at those of the other one fluxes, so that counts stay as they are.
 """
 
 from __future__ import annotations
@@ -34,12 +37,27 @@ class Arc:
 
 
 @dataclass(frozen=True)
+class Border:
+    """Points (P, 2) of an interface, its normals (P, 2), and the patches (P,) that the normals lead from and to."""
+
+    points: np.ndarray
+    normals: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+@dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind."""
+    """`interior` (P, 2) with patches `owner` (P,); `arcs` on the boundary; `seams` per coordinate and kind.
+
+    `borders` are those of every interface, "values" and "fluxes".
+    """
 
     interior: np.ndarray
+    owner: np.ndarray
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
+    borders: dict[tuple[int, str], Border]
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:
@@ -52,16 +70,79 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, arcs = [], []
+    inside, arcs, along = [], [], []
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
             around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
-            arcs += _arcs(runs, lengths, around)
+            for run, count in zip(runs, divide(around, lengths), strict=True):
+                if run.interface < 0:
+                    arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2)))
+                else:
+                    along.append(_Stretch(run, patch, count))
         inside.append(_inside(shaped, patch, left - around, usual))
-    return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
+    owner = np.repeat(np.arange(shaped.cover.count), [len(points) for points in inside])
+    return ShapedLayout(np.concatenate(inside), owner, tuple(arcs), seams, _borders(shaped, along))
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """What a patch has of an interface, and with how many points."""
+
+    run: Run
+    patch: int
+    count: int
+
+    @property
+    def density(self) -> float:
+        return self.count / self.run.length
+
+
+def _borders(shaped: Shaped, along: list[_Stretch]) -> dict[tuple[int, str], Border]:
+    """The points of both sides, each with the patches there."""
+    if shaped.regions is None:
+        return {}
+    region = shaped.cover.region
+    known = {(id(stretch.run), stretch.patch): stretch for stretch in along}
+    opposite: dict[tuple[int, int], list[_Stretch]] = {}  # by curve and region, those too short for points included
+    for patch, runs in enumerate(shaped.runs):
+        for run in runs:
+            if run.interface >= 0:
+                stretch = known.get((id(run), patch), _Stretch(run, patch, 0))
+                opposite.setdefault((id(run.curve), int(region[patch])), []).append(stretch)
+    parts: dict[tuple[int, str], list[Border]] = {}
+    for own in along:
+        interface = shaped.regions.interfaces[own.run.interface]
+        leads_away = int(region[own.patch]) == interface.first
+        other_region = interface.second if leads_away else interface.first
+        arcs = own.run.start + own.run.length * (gauss(own.count) + 1) / 2
+        points, normals = own.run.curve.at(arcs)
+        others = opposite.get((id(own.run.curve), other_region), [])
+        beside = [_opposite(others, arc) for arc in arcs]
+        for kind in ("values", "fluxes"):
+            dense = np.array([(own.density, leads_away) > (other.density, not leads_away) for other in beside])
+            kept = np.flatnonzero(dense == (kind == "values"))
+            here, there = np.full(len(kept), own.patch), np.array([beside[k].patch for k in kept], dtype=np.int64)
+            sides = (here, there) if leads_away else (there, here)
+            parts.setdefault((own.run.interface, kind), []).append(Border(points[kept], normals[kept], *sides))
+    fields = ("points", "normals", "first", "second")
+    return {
+        key: Border(*(np.concatenate([getattr(border, name) for border in own]) for name in fields))
+        for key, own in parts.items()
+    }
+
+
+def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
+    """The stretch on the other side of a point, by its arc length; the nearest one if ends do not meet."""
+
+    def distance(other: _Stretch) -> float:
+        run, whole = other.run, float(other.run.curve.knots[-1])
+        laps = (arc - whole, arc, arc + whole) if run.curve.closed else (arc,)
+        return min(max(run.start - a, a - run.end) for a in laps)
+
+    return min(others, key=distance)
 
 
 def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
@@ -78,11 +159,6 @@ def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
             runs.append(run)
             lengths.append(length)
     return runs, lengths
-
-
-def _arcs(runs: list[Run], lengths: list[float], count: int) -> list[Arc]:
-    shares = divide(count, lengths)
-    return [Arc(run.curve, *run.at((gauss(n) + 1) / 2)) for run, n in zip(runs, shares, strict=True)]
 
 
 def _inside(shaped: Shaped, patch: int, count: int, usual: list[int]) -> np.ndarray:

@@ -81,6 +81,8 @@ def question_of(problem: Problem) -> Question:
         lambda k, sample: placing._constraint(k, sample, {}),
         problem.solving.tolerance,
         problem.seed,
+        problem.regions,
+        problem.jumps,
     )
 
 
@@ -136,7 +138,7 @@ def refuse_unsuitable(problem: Problem) -> None:
     for k, equation in enumerate(problem.equations):
         if equation.points is not None or equation.layout is not None:
             raise ProblemError("patches place their points themselves; leave points and layout out", ("equations", k))
-    if not domain._is_box:
+    if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
     orders = orders_of(question_of(problem))
     if orders.time is not None and orders.along(orders.time) > 1:
