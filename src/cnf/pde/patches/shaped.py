@@ -22,6 +22,7 @@ from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curve
 TRACED = 513  # points of a curve
 LATTICE = 12  # points along every coordinate by which a cell is judged
 TURNING = 1.2  # radians that the boundary may turn in a cell
+FILLED = 0.6  # of its frame: patches that fill less have polynomials up to a total degree
 SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
@@ -64,18 +65,13 @@ class Shaped:
         columns = [np.where(p.patch == OUTSIDE, OUTSIDE, p.patch + n) for p, n in zip(parts, starts, strict=False)]
         if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
             columns.append(np.full(cells.count, OUTSIDE))
-        cover = Cover(
-            cells,
-            np.stack(columns, axis=1),
-            np.concatenate([part.lower for part in parts]),
-            np.concatenate([part.upper for part in parts]),
-            None if regions is None else regions.partition,
-        )
+        whole = np.concatenate([p.whole for p in parts])
+        frames = [np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")]
+        cover = Cover(cells, np.stack(columns, axis=1), *frames, None if regions is None else regions.partition)
+        cover = cover.with_total_degree((filled(domain, cover) < FILLED) & ~whole)
         segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
         runs = [own for part in parts for own in part.runs]
-        return Shaped(
-            domain, cells, cover, tuple(segments), tuple(runs), np.concatenate([p.whole for p in parts]), regions
-        )
+        return Shaped(domain, cells, cover, tuple(segments), tuple(runs), whole, regions)
 
     def patches_at(self, centre: tuple[float, float], start: float, end: float) -> np.ndarray:
         """Patches that meet at a point, between two angles."""
@@ -127,6 +123,14 @@ def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cell
             cells = cells.cut(crowded, axis)
             crowded = np.concatenate([crowded, np.arange(count, cells.count)])
     return cells
+
+
+def filled(domain: Domain, cover: Cover) -> np.ndarray:
+    """Which share of its frame every patch fills, (patches,)."""
+    points = _lattice(cover.lower, cover.upper)
+    flat = points.reshape(-1, 2)
+    own = cover.locate(flat) == np.repeat(np.arange(cover.count), points.shape[1])
+    return (own & domain._inside(flat)).reshape(points.shape[:2]).mean(axis=1)
 
 
 def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

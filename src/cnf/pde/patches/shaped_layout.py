@@ -72,11 +72,16 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     seams = _seams(shaped, degree, taken)
     inside, arcs, along = [], [], []
     for patch in range(shaped.cover.count):
-        left = functions - int(taken[patch])
+        by_total_degree = bool(shaped.cover.by_total_degree[patch])
+        left = (_total(max(degree)) if by_total_degree else functions) - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
-            around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
+            if by_total_degree:  # a triangle has as many functions that vanish along its sides as there are of degree - 3
+                around = max(left - _total(max(degree) - 3), 1)
+            else:
+                along_it = round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1
+                around = max(left - usual[0] * usual[1], along_it, 1)
             for run, count in zip(runs, divide(around, lengths), strict=True):
                 if run.interface < 0:
                     arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2)))
@@ -85,6 +90,11 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
         inside.append(_inside(shaped, patch, left - around, usual))
     owner = np.repeat(np.arange(shaped.cover.count), [len(points) for points in inside])
     return ShapedLayout(np.concatenate(inside), owner, tuple(arcs), seams, _borders(shaped, along))
+
+
+def _total(degree: int) -> int:
+    """How many polynomials in two coordinates there are up to a total degree."""
+    return (degree + 1) * (degree + 2) // 2
 
 
 @dataclass(frozen=True)
@@ -190,15 +200,15 @@ def _seams(shaped: Shaped, degree: tuple[int, ...], taken: np.ndarray) -> dict[t
         width = [high - low for low, high in side]
         finer_second = width[1] < width[0] * (1 - 1e-9)
         fine, coarse = (1, 0) if finer_second else (0, 1)
-        drop = segment.axis == 0
+        owners = (segment.first, segment.second)
+        drop = [segment.axis == 0 and bool(shaped.whole[patch]) for patch in owners]  # four whole sides make a circle
         length = segment.high - segment.low
-        n = max(1, round(p * min(1.0, length / width[fine]))) - (drop and finer_second)
+        n = max(1, round(p * min(1.0, length / width[fine]))) - (drop[fine] and finer_second)
         values = (segment.low + segment.high) / 2 + length / 2 * gauss(n) if n > 0 else np.zeros(0)
         low, high = side[coarse]
-        fluxes = (low + high) / 2 + (high - low) / 2 * gauss(p - (drop and not finer_second))
+        fluxes = (low + high) / 2 + (high - low) / 2 * gauss(p - (drop[coarse] and not finer_second))
         last = abs(segment.high - high) <= 1e-12 * width[coarse]
         fluxes = fluxes[(fluxes >= segment.low) & ((fluxes < segment.high) | last)]
-        owners = (segment.first, segment.second)
         taken[owners[fine]] += len(values)
         taken[owners[coarse]] += len(fluxes)
         for kind, places in (("fine", values), ("coarse", fluxes)):
