@@ -32,6 +32,8 @@ from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
+GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
+HIGHEST_DEGREE = 18
 FINER = 2  # degrees that the second opinion has more
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 MARKED = 0.03  # cells that are off by more than that share of the worst are cut
@@ -98,19 +100,32 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
+    sparing = raised = False
+
+    def solve_on(cells: Cells) -> Round:
+        return _round(question, orders, Mesh.of(cells, degree, domain, corners, question.regions, sparing))
+
     try:
+        found = solve_on(cells)
+        if found.mesh.shaped is not None and not found.field.certificate.exact:
+            sparing = True  # weights too large to round well: fewer functions where they can hardly be told apart
+            found = solve_on(cells)
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners, question.regions)))
-            report(rounds[-1])
-            last = rounds[-1]
+            rounds.append(found)
+            report(found)
+            last = found
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
-            if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
-                finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
-                estimates[len(rounds) - 1] = field_difference(last.solution, finer, probes)
+            if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
+                finer = _round(question, orders, last.mesh.raised(FINER))
+                estimates[len(rounds) - 1] = field_difference(last.solution, finer.solution, probes)
                 if estimates[len(rounds) - 1] <= goal or stuck:
                     break
-            cells = refine(last, orders)
+                raised = finer.worst < GAIN * last.worst and max(finer.mesh.degree) <= HIGHEST_DEGREE
+                if raised:  # smooth enough: a higher degree is worth more than smaller cells
+                    found, degree = finer, finer.mesh.degree
+                    continue
+            found = solve_on(refine(last, orders))
     except KeyboardInterrupt:
         if not rounds:
             raise

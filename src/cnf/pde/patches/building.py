@@ -48,9 +48,11 @@ class Mesh:
         domain: Domain | None = None,
         corners: Sequence[CornerFunctions] = (),
         regions: Regions | None = None,
+        sparing: bool = False,
     ) -> Mesh:
+        """`sparing`: fewer functions where a patch fills little of its frame, see `Shaped.of`."""
         plain = domain is None or (domain._is_box and not corners and regions is None)
-        shaped = None if domain is None or plain else Shaped.of(domain, cells, regions)
+        shaped = None if domain is None or plain else Shaped.of(domain, cells, regions, sparing)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
 
     def raised(self, by: int) -> Mesh:

@@ -22,7 +22,7 @@ from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curve
 TRACED = 513  # points of a curve
 LATTICE = 12  # points along every coordinate by which a cell is judged
 TURNING = 1.2  # radians that the boundary may turn in a cell
-FILLED = 0.6  # of its frame: patches that fill less have polynomials up to a total degree
+FILLED = 0.6  # of its frame: patches that fill less may have polynomials up to a total degree
 SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
@@ -58,7 +58,8 @@ class Shaped:
     regions: Regions | None = None
 
     @staticmethod
-    def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Shaped:
+    def of(domain: Domain, cells: Cells, regions: Regions | None = None, sparing: bool = False) -> Shaped:
+        """`sparing`: patches that fill little of their frame have polynomials up to a total degree only."""
         size = max(np.subtract(domain.upper, domain.lower))
         parts = [_Shaper(area, cells, size).shaped() for area in areas_of(domain, cells, regions)]
         starts = np.cumsum([0, *(len(part.lower) for part in parts)])
@@ -68,7 +69,8 @@ class Shaped:
         whole = np.concatenate([p.whole for p in parts])
         frames = [np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")]
         cover = Cover(cells, np.stack(columns, axis=1), *frames, None if regions is None else regions.partition)
-        cover = cover.with_total_degree((filled(domain, cover) < FILLED) & ~whole)
+        if sparing:
+            cover = cover.with_total_degree((filled(domain, cover) < FILLED) & ~whole)
         segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
         runs = [own for part in parts for own in part.runs]
         return Shaped(domain, cells, cover, tuple(segments), tuple(runs), whole, regions)

@@ -77,8 +77,8 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
         runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
-            if by_total_degree:  # a triangle has as many functions that vanish along its sides as there are of degree - 3
-                around = max(left - _total(max(degree) - 3), 1)
+            if by_total_degree:  # a triangle has as many functions that vanish along its sides as there are of degree - 3;
+                around = max(left - _total(max(degree) - 3) - 1, 1)  # one less, for its sides make a circle
             else:
                 along_it = round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1
                 around = max(left - usual[0] * usual[1], along_it, 1)
