@@ -142,11 +142,17 @@ def _looked_at(
     floor: float,
     rng: np.random.Generator,
 ) -> Looked:
-    """At random points of boxes with corners (n, D), and where the formula is largest in each."""
+    """At random points of boxes with corners (n, D), and where the formula is largest in each.
+
+    The points are a grid of random coordinates: interpolating to one is cheap, whatever the number of its points.
+    """
     along = [0 if k == formula.axis else p for k, p in enumerate(degree)]
     at_nodes = _values(formula, tensor_grid(low, high, [p + 1 for p in along]))  # (n, P)
-    unit = rng.uniform(-1, 1, (per_cell, low.shape[1]))
     centre, half = (low + high) / 2, (high - low) / 2
+    free = sum(k != formula.axis for k in range(low.shape[1]))
+    each = max(2, round(per_cell ** (1 / max(1, free))))
+    axes = [rng.uniform(-1, 1, 1 if k == formula.axis else each) for k in range(low.shape[1])]
+    unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
     checks = centre[:, None] + half[:, None] * unit
     at_checks = _values(formula, checks)  # (n, Q)
     with np.errstate(invalid="ignore"):
@@ -154,7 +160,7 @@ def _looked_at(
     at_peaks, peaks = largest(formula, low, high, known, floor)
     there = _interpolation((peaks - centre) / np.where(half > 0, half, 1.0), along)  # (n, P)
     with np.errstate(invalid="ignore", over="ignore"):
-        off = np.abs(at_nodes @ _interpolation(unit, along).T - at_checks)  # (n, Q)
+        off = np.abs(_interpolated(at_nodes, axes, along) - at_checks)  # (n, Q)
         off = np.concatenate([off, np.abs((there * at_nodes).sum(axis=1) - at_peaks)[:, None]], axis=1)
         size = max(float(np.nanmax(np.abs(a), initial=0.0)) for a in (at_nodes, at_checks, at_peaks))
     off = np.where(np.isfinite(off), off, 0.0)
@@ -218,6 +224,14 @@ def largest(
         low, high, owner = (np.concatenate([a, a]) for a in (low, high, owner))
         high[rows, axis], low[len(open_) + rows, axis] = middle, middle
     return values, points
+
+
+def _interpolated(at_nodes: np.ndarray, axes: Sequence[np.ndarray], degree: Sequence[int]) -> np.ndarray:
+    """From values at the Chebyshev points (n, P) to those on a grid with these coordinates, (n, Q)."""
+    found = at_nodes.reshape(len(at_nodes), *(p + 1 for p in degree))
+    for k, p in enumerate(degree):
+        found = np.moveaxis(np.tensordot(found, _interpolation(axes[k][:, None], [p]), axes=(k + 1, 1)), -1, k + 1)
+    return found.reshape(len(at_nodes), -1)
 
 
 def _interpolation(unit: np.ndarray, degree: Sequence[int]) -> np.ndarray:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
+from cnf.constraints.constraint import make_constraint
 from cnf.errors import CnfError, ProblemError
 from cnf.pde.domains.corners import crowd
 from cnf.pde.domains.domain import Sample, belongs_to
@@ -45,6 +46,7 @@ class Placing:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.used: set[str] = set()
+        self._read: dict[int, Constraint] = {}  # equations without data that belong to their points
         self._files: dict[str, Scattered] = {}
         self.cloud = self._read_cloud()
         self.places = tuple(self._place(e) for e in problem.equations)
@@ -158,6 +160,11 @@ class Placing:
         if NORMAL in names and NORMAL not in parameters and at is not None and NORMAL not in columns:
             given[NORMAL] = at.normals
         where = ("equations", equation.number, "equation")
+        if k in self._read and at is not None:  # the same equation elsewhere: nothing is to be read anew
+            known = self._read[k]
+            found = make_constraint(known.name, known.operator, at.points, known.right_hand_side)
+            self._refuse_outside(found, where)
+            return found
         try:
             found = problem.space.constraint(
                 equation.latex, at=None if at is None else at.points, name=equation.name, **given
@@ -168,6 +175,8 @@ class Placing:
                 advice = "; say where it holds, on = 'interior' for instance"
             raise ProblemError(f"{in_file(error)}{advice}", where) from None
         self._refuse_outside(found, where)
+        if not any(isinstance(value, Tensor) and value.dim() for value in given.values()):
+            self._read[k] = found
         return found
 
     def _refuse_outside(self, constraint: Constraint, where: tuple[str | int, ...]) -> None:
