@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import ConstraintError, OperatorError
-from cnf.operators.coefficients import Datum, called, evaluate
+from cnf.operators.coefficients import Datum, called, evaluate_all
 from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator
@@ -38,7 +38,7 @@ class RightHandSide:
         count = points.shape[0]
         if isinstance(self.source, tuple):
             coordinates = {symbol(c): points[:, k] for k, c in enumerate(self.frame.coordinates)}
-            columns = [evaluate(e, coordinates, self.data, points[:, 0]).expand(count) for e in self.source]
+            columns = [v.expand(count) for v in evaluate_all(self.source, coordinates, self.data, points[:, 0])]
             return torch.stack(columns, dim=1)
         if isinstance(self.source, Tensor):
             return shaped(self.source, count, rows, name).to(points)

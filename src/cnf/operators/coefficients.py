@@ -13,7 +13,7 @@ Evaluation walks the expression tree; no code is generated from strings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -191,21 +191,63 @@ def factors(product: sp.Mul) -> list[sp.Expr]:
 
 
 def evaluate(
-    expression: sp.Expr, values: Mapping[sp.Symbol, Tensor], data: Mapping[str, Datum], like: Tensor
+    expression: sp.Expr,
+    values: Mapping[sp.Symbol, Tensor],
+    data: Mapping[str, Datum],
+    like: Tensor,
+    careful: bool = True,
 ) -> Tensor:
     """Value of `expression` with its symbols bound to tensors that broadcast together.
 
     `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis. What comes between
-    is in float64, so that only a result beyond the range of float32 overflows there; where sums may cancel, in pairs.
+    is in float64, so that only a result beyond the range of float32 overflows there; where sums may cancel, in pairs,
+    unless that is not asked for.
     """
+    return evaluate_all([expression], values, data, like, careful)[0]
+
+
+def evaluate_all(
+    expressions: Sequence[sp.Expr],
+    values: Mapping[sp.Symbol, Tensor],
+    data: Mapping[str, Datum],
+    like: Tensor,
+    careful: bool = True,
+) -> list[Tensor]:
+    """Values of several expressions, as `evaluate` gives them; what they share is evaluated once."""
     inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
-    walk = _Walk(expression, inputs, data, like.to(torch.float64), like.dtype, expression.has(sp.Add))
-    return walk.value(expression).to(like.dtype)
+    shared = _repeated(expressions)
+    kept: dict[tuple[sp.Expr, bool], Pair] = {}
+    found = []
+    for expression in expressions:
+        pairs = careful and expression.has(sp.Add)
+        walk = _Walk(expression, inputs, data, like.to(torch.float64), like.dtype, pairs, shared, kept)
+        found.append(walk.value(expression).to(like.dtype))
+    return found
+
+
+def _repeated(expressions: Sequence[sp.Expr]) -> frozenset[sp.Expr]:
+    """What occurs more than once in the expressions, numbers and symbols apart."""
+    seen: set[sp.Expr] = set()
+    twice: set[sp.Expr] = set()
+    waiting = list(expressions)
+    while waiting:
+        node = waiting.pop()
+        if node.is_Atom:
+            continue
+        if node in seen:
+            twice.add(node)  # and what is below it need not be kept
+        else:
+            seen.add(node)
+            waiting += node.args
+    return frozenset(twice)
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """One evaluation: what the symbols stand for, and a visit to every node of the expression."""
+    """One evaluation: what the symbols stand for, and a visit to every node of the expression.
+
+    Nodes that are `shared` are visited once and `kept`.
+    """
 
     expression: sp.Expr
     values: Mapping[sp.Symbol, Tensor]
@@ -213,11 +255,21 @@ class _Walk:
     like: Tensor
     given: torch.dtype  # that callables are called in
     careful: bool  # whether what the values lack is kept track of
+    shared: frozenset[sp.Expr]
+    kept: dict[tuple[sp.Expr, bool], Pair]
 
     def value(self, node: sp.Expr) -> Tensor:
         return self.pair(node).total
 
     def pair(self, node: sp.Expr) -> Pair:
+        if node not in self.shared:
+            return self._visited(node)
+        key = (node, self.careful)
+        if key not in self.kept:
+            self.kept[key] = self._visited(node)
+        return self.kept[key]
+
+    def _visited(self, node: sp.Expr) -> Pair:
         if node.is_Number or node.is_NumberSymbol:
             value, rest = halves(node)
             return Pair(self.like.new_tensor(value), self.like.new_tensor(rest) if rest and self.careful else None)

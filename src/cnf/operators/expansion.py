@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import OperatorError
-from cnf.operators.coefficients import evaluate
+from cnf.operators.coefficients import evaluate, evaluate_all
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import symbol
 from cnf.operators.operator import Operator, Term
@@ -86,8 +86,8 @@ def probe_at(
     target = points if place.is_here else _moved(place, operator, points, values, nodes)
     gathered: dict[tuple[int, int], dict[MultiIndex, Tensor]] = {}
     like = points[:, :1].expand(-1, nodes)
-    for r, term in terms:
-        factor = evaluate(term.coefficient, values, dict(operator.data), like)
+    factors = evaluate_all([term.coefficient for _, term in terms], values, dict(operator.data), like)
+    for (r, term), factor in zip(terms, factors, strict=True):
         if weights is not None:
             factor = factor * weights
         if factor.dim():
