@@ -24,6 +24,7 @@ from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
@@ -87,6 +88,7 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     degree = (DEGREES[domain.dimension],) * domain.dimension
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
+    stiffness = stiffness_of(question)
     cells = follow(
         first_cells(domain, [c.centre for c in corners], question.regions),
         [p - 2 for p in degree],
@@ -100,7 +102,8 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     interrupted = False
     try:
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners, question.regions)))
+            mesh = Mesh.of(cells, degree, domain, corners, question.regions, stiffness)
+            rounds.append(_round(question, orders, mesh))
             report(rounds[-1])
             last = rounds[-1]
             stuck = _stuck(rounds, started, target)

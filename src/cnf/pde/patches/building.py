@@ -40,6 +40,7 @@ class Mesh:
     faces: tuple[Face, ...]
     shaped: Shaped | None = None
     corners: tuple[CornerFunctions, ...] = ()
+    stiffness: tuple[float, ...] = ()  # of the regions
 
     @staticmethod
     def of(
@@ -48,10 +49,11 @@ class Mesh:
         domain: Domain | None = None,
         corners: Sequence[CornerFunctions] = (),
         regions: Regions | None = None,
+        stiffness: Sequence[float] = (),
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners and regions is None)
         shaped = None if domain is None or plain else Shaped.of(domain, cells, regions)
-        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
         """The same with a higher degree."""
@@ -64,7 +66,7 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
-        return None if self.shaped is None else lay_out(self.shaped, self.degree)
+        return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
