@@ -1,11 +1,11 @@
 """Null spaces: the smallest weights of many small systems that few rows tie together.
 
-Every cell has its own rows L_i y_i = b_i. A QR of L_i^T that reveals their rank gives a solution and an orthonormal basis Q2_i of
-what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i whatever c_i. Rows T y = d that touch several cells
-are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a tree, until one
-cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is the smallest
-solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-inverse. Nothing
-is ever squared.
+Every cell has its own rows L_i y_i = b_i. A QR of L_i^T that reveals their rank gives a solution and an orthonormal
+basis Q2_i of what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i whatever c_i. Rows T y = d that touch
+several cells are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a
+tree, until one cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is
+the smallest solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-
+inverse. Nothing is ever squared.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class TiedFactor:
     """All cells factored and merged; `starts` (cells + 1,) says which rows of the table (M, n) belong to a cell.
 
     `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction, `active` (cells, n)
-    which unknowns a cell has, `column` (n,) what they are multiplied by: y are the unknowns before; None: all, and by 1.
+    which unknowns a cell has, `column` (n,) what their functions are multiplied by; None: all, and by 1.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ class TiedPlan(Plan):
 
 
 class _SolveTied(torch.autograd.Function):
-    """w = S y with y = B^+ (b, d), B = (L, T) S and S the columns' weights: gradients of the pseudo-inverse of full rank,
+    """w = S y with y = B^+ (b, d), B = (L, T) S and S the columns' weights. Gradients at full row rank:
 
     g = S dL/dw,  lambda = B^+T g,  mu = B^+T y,  dL/db = lambda,  dL/dB = -lambda y^T + mu (g - B^T lambda)^T,
 
