@@ -10,17 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.meeting import TRACED, lattice
 from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
 
-TRACED = 513  # points of a curve
-LATTICE = 12  # points along every coordinate by which a cell is judged
 TURNING = 1.2  # radians that the boundary may turn in a cell
 SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
@@ -162,42 +160,6 @@ def _away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -
     return at[np.arange(len(at)), best].tolist()
 
 
-def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the domain in them."""
-    if domain._is_box:
-        return np.all((lower < np.array(domain.upper)) & (upper > np.array(domain.lower)), axis=1)
-    return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
-
-
-def meets_boundary(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the boundary in them, by the distance to it."""
-    distance = np.abs(domain._depth((lower + upper) / 2))
-    return distance <= np.linalg.norm(upper - lower, axis=1) / 2
-
-
-def meets_curves(curves: Sequence[Curve], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) may have a part of these curves in them, some near ones included."""
-    near = np.zeros(len(lower), dtype=bool)
-    for curve in curves:
-        points, _ = curve.at(np.linspace(curve.start, curve.end, TRACED))
-        spacing = curve.measure / (TRACED - 1)
-        distance, _ = cKDTree(points).query((lower + upper) / 2)
-        near |= distance <= np.linalg.norm(upper - lower, axis=1) / 2 + spacing
-    return near
-
-
-def _lattice_inside(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    points = _lattice(lower, upper)
-    return domain._inside(points.reshape(-1, points.shape[2])).reshape(points.shape[:2])
-
-
-def _lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Points evenly spread in boxes (n, 2), (n, P, 2)."""
-    unit = (np.arange(LATTICE) + 0.5) / LATTICE
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
-    return lower[:, None] + (upper - lower)[:, None] * grid
-
-
 def _flat_sides(domain: Domain, curves: Sequence[Curve], axis: int) -> list[float]:
     """Positions of straight sides across a coordinate, inside the box around the domain."""
     found = set()
@@ -286,7 +248,7 @@ class _Shaper:
 
     def _lattice(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The share of every cell inside (n,), and the box around the points of the lattice inside, (n, 2) each."""
-        points = _lattice(self.cells.lower, self.cells.upper)
+        points = lattice(self.cells.lower, self.cells.upper)
         inside = self.area.inside(points.reshape(-1, 2)).reshape(points.shape[:2])
         low = np.where(inside[:, :, None], points, np.inf).min(axis=1)
         high = np.where(inside[:, :, None], points, -np.inf).max(axis=1)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import sympy as sp
 import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint, Space
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.files import as_path
-from cnf.operators.latex import used_coefficients
+from cnf.operators.latex import read_expression, used_coefficients
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
@@ -74,7 +75,7 @@ class Problem:
         self.regional = RegionalParameters.read(given, self.space, named)
         self._used = self._used_by_parameters(given)
         self.domain = self._read_domain(domain)
-        self.regions = read_regions(regions, self.domain, lambda value: self.number(value, ("regions",)))
+        self.regions = read_regions(regions, self.domain, self._read_shape)
         if self.regions is not None:
             self.regional = RegionalParameters.read(given, self.space, self.regions.names)
         self.equations, self.jumps = read_equations_in(self, equations)
@@ -192,6 +193,14 @@ class Problem:
         """All of a region; None: those that are the same everywhere."""
         return self.regional.of(region)
 
+    def expression(self, latex: str, where: tuple[str | int, ...], region: str | None = None) -> sp.Expr:
+        """LaTeX in the coordinates and parameters."""
+        self.use(latex, where)
+        try:
+            return read_expression(latex, self.space.frame, dict(self.parameters_in(region)))
+        except LatexError as error:
+            raise ProblemError(in_file(error), where) from None
+
     def used_in(self, latex: str, extra: Mapping[str, object], where: tuple[str | int, ...]) -> set[str]:
         """The names of parameters and extra coefficients that an equation uses."""
         known = {**self.regional.any, **extra}
@@ -243,21 +252,31 @@ class Problem:
             if useless and isinstance(given, Mapping) and key in given:
                 raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
 
+    def _read_shape(self, given: Mapping[str, object], where: tuple[str | int, ...]) -> Domain:
+        try:
+            return domain_from(
+                given,
+                number=lambda value: self.number(value, where),
+                expression=lambda latex: self.expression(latex, where),
+                coordinates=self.space.coordinates,
+                folder=self.folder,
+            )
+        except ProblemError:
+            raise
+        except CnfError as error:
+            raise ProblemError(str(error), where) from None
+        except (ArithmeticError, ValueError):
+            what = "domain" if where == ("domain",) else "region"
+            raise ProblemError(
+                f"the {what} is too large or too small for its numbers; use other units", where
+            ) from None
+
     def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
         where = ("domain",)
         if isinstance(given, Domain):
             domain = given
         elif isinstance(given, Mapping):
-            try:
-                domain = domain_from(given, number=lambda value: self.number(value, where))
-            except ProblemError:
-                raise
-            except CnfError as error:
-                raise ProblemError(str(error), where) from None
-            except (ArithmeticError, ValueError):
-                raise ProblemError(
-                    "the domain is too large or too small for its numbers; use other units", where
-                ) from None
+            domain = self._read_shape(given, where)
         else:
             raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
         names = self.space.coordinates

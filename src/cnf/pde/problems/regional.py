@@ -10,7 +10,7 @@ import torch
 
 from cnf.constraints import Space
 from cnf.errors import CnfError, ProblemError, nearest
-from cnf.pde.domains import Domain, domain_from
+from cnf.pde.domains import Domain
 from cnf.pde.domains.regions import INTERFACE, REST, Regions
 from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 WHERE = ("regions",)
 
 
-def read_regions(given: object, domain: Domain, number: Callable[[object], float]) -> Regions | None:
-    """{name: shape}, shapes as objects or tables; None if there are none."""
+def read_regions(
+    given: object, domain: Domain, read: Callable[[Mapping, tuple[str | int, ...]], Domain]
+) -> Regions | None:
+    """{name: shape}, shapes as objects or tables that `read` takes; None if there are none."""
     if given is None:
         return None
     if not isinstance(given, Mapping) or not given:
@@ -35,12 +37,7 @@ def read_regions(given: object, domain: Domain, number: Callable[[object], float
         where = (*WHERE, str(name))
         if not isinstance(value, Domain | Mapping):
             raise ProblemError(f"expected a shape, {{ type = 'disk', ... }}; got {shown(value)}", where)
-        try:
-            shapes[name] = value if isinstance(value, Domain) else domain_from(value, number=number)
-        except ProblemError:
-            raise
-        except CnfError as error:
-            raise ProblemError(str(error).removeprefix("domain: "), where) from None
+        shapes[name] = value if isinstance(value, Domain) else read(value, where)
     try:
         return Regions(domain, shapes)
     except CnfError as error:
@@ -103,7 +100,7 @@ def _of(name: str, value: object, region: str, regions: Sequence[str]) -> object
 
 
 def is_interface(equation: Equation) -> bool:
-    return equation.on is not None and equation.on.split()[0] == INTERFACE
+    return equation.on is not None and equation.on.split()[:1] == [INTERFACE]
 
 
 def expand_equations(
