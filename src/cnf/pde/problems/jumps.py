@@ -46,9 +46,9 @@ class Jump:
         return f"{self.equation.name} ({self.regions.names[face.first]} to {self.regions.names[face.second]})"
 
     def operator(self, interface: int) -> Operator:
-        """What is asked of the second side, at some point."""
-        points, normals = self.regions.interfaces[interface].sample(1, 0)
-        return self.at(interface, torch.from_numpy(points[:1]), torch.from_numpy(normals[:1]))[0].operator
+        """What is asked of the second side, at some points."""
+        points, normals = self.regions.interfaces[interface].sample(2, 0)
+        return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[0].operator
 
     def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
         """At points (P, D) with normals from first to second: what the second side has, and the first one.

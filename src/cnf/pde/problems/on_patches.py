@@ -9,21 +9,27 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from cnf.bases import Cover
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
+from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import Round, adapt
 from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem
-from cnf.pde.problems.places import sample
+from cnf.pde.problems.places import HELD_OUT_FACE, sample
+from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
 from cnf.pde.tuning import HeldOutEquations
 from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
+from cnf.systems.tied import CellExpansion
 
 PROBES = 2000
 WHERE = ("solve", "method")
@@ -41,8 +47,9 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         if report is not None:
             report(trials[-1])
 
+    question = question_of(problem)
     try:
-        adapted = adapt(question_of(problem), problem.solving.target, probes, tell)
+        adapted = adapt(question, problem.solving.target, probes, tell)
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -52,6 +59,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
     solution = adapted.chosen.solution
     with torch.no_grad():
         held_out, boundary = look_between(problem, solution, probes)
+        across, jumps = look_across(question, solution, probes)
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -59,11 +67,11 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         adapted.chosen.field,
         solution,
         tuning,
-        held_out,
+        held_out | across,
         adapted.estimate,
         measure_errors(problem, solution),
         time.perf_counter() - started,
-        measured=max(adapted.estimate, boundary),
+        measured=max(adapted.estimate, boundary, jumps),
     )
     if problem.solving.underdetermined == "refuse" and left_open(answer):
         refuse_open(answer)
@@ -123,6 +131,26 @@ def look_between(problem: Problem, solution: Solution, probes: Tensor) -> tuple[
     return found, boundary
 
 
+def look_across(question: Question, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
+    """What the conditions on interfaces miss between their points, and what values there miss of the field's size."""
+    if question.regions is None:
+        return {}, 0.0
+    basis, expansion = solution.basis, solution.expansion
+    assert isinstance(basis, Piecewise) and isinstance(basis.cells, Cover) and isinstance(expansion, CellExpansion)
+    orders = [orders_of(question, area) for area in range(question.areas)]
+    size = float(solution(probes).square().mean().sqrt()) or 1.0
+    found, worst = {}, 0.0
+    for number, face in enumerate(question.regions.interfaces):
+        points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
+        border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
+        for kind in ("values", "fluxes"):
+            for tie in interface_ties(question, orders, number, kind, border):
+                off = float((expansion.jump(tie) - tie.condition.values).square().mean().sqrt())
+                found[tie.condition.name] = off / natural_sizes([*solution.constraints, tie.condition])[-1]
+                worst = max(worst, off / size) if kind == "values" else worst
+    return found, worst
+
+
 def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
@@ -133,11 +161,15 @@ def refuse_unsuitable(problem: Problem) -> None:
             "far; use method = 'waves'",
             WHERE,
         )
+    if problem.regions is not None:
+        refuse_in_regions(problem)
     if not any(place.kind == "interior" for place in problem._placing.places):
         raise ProblemError("patches need an equation on the interior", WHERE)
-    for k, equation in enumerate(problem.equations):
+    for equation in problem.equations:
         if equation.points is not None or equation.layout is not None:
-            raise ProblemError("patches place their points themselves; leave points and layout out", ("equations", k))
+            raise ProblemError(
+                "patches place their points themselves; leave points and layout out", ("equations", equation.number)
+            )
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
     orders = orders_of(question_of(problem))
@@ -163,6 +195,23 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
 
 
+def refuse_in_regions(problem: Problem) -> None:
+    """What patches cannot do yet where there are regions."""
+    regions, channels = problem.regions, len(problem.space.channels)
+    assert regions is not None
+    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
+        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    for k, name in enumerate(regions.names):
+        places = problem._placing.places
+        own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
+        rows = sum(len(c.operator.rows) for c in own)
+        if rows != channels:
+            raise ProblemError(
+                f"the region {name!r} has {rows} equations for {channels} channels; give one for each",
+                ("equations", problem.equations[problem.constraints.index(own[-1])].number),
+            )
+
+
 def refuse_inner_slices(problem: Problem) -> None:
     """On a domain that is no box, x = 0 may be a side of it or run through it; patches know sides only."""
     for k, place in enumerate(problem._placing.places):
@@ -173,5 +222,5 @@ def refuse_inner_slices(problem: Problem) -> None:
             raise ProblemError(
                 f"{place.text} runs through the inside of the domain; patches take conditions on its boundary: name "
                 "the shape or the edge, such as on = 'edge 1'",
-                ("equations", k, "on"),
+                ("equations", problem.equations[k].number, "on"),
             )

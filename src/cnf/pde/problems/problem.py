@@ -132,7 +132,8 @@ class Problem:
     @property
     def domain_text(self) -> str:
         """The domain in words."""
-        return to_text(self.domain)
+        parts = [f"{name!r} {to_text(shape)}" for name, shape in self.regions.shapes.items()] if self.regions else []
+        return to_text(self.domain) + (f" with the regions {', '.join(parts)}" if parts else "")
 
     @property
     def has_poles(self) -> bool:
@@ -243,7 +244,12 @@ class Problem:
             "poles": "poles are for plane domains without time",
             "steps": "only skewed-rbf is trained",
         }
-        if self.solving.method == "patches":
+        if self.regions is not None and self.solving.method == "waves":
+            raise ProblemError(
+                "waves over the whole domain are smooth where regions meet; leave this out, or use 'patches'",
+                ("solve", "method"),
+            )
+        if self.solving.method == "patches" or self.regions is not None:
             for table, entry in {"points": points, "basis": basis, "tuning": tuning}.items():
                 if entry is not None:
                     raise ProblemError("patches have points and functions of their own; leave this out", (table,))
@@ -266,10 +272,7 @@ class Problem:
         except CnfError as error:
             raise ProblemError(str(error), where) from None
         except (ArithmeticError, ValueError):
-            what = "domain" if where == ("domain",) else "region"
-            raise ProblemError(
-                f"the {what} is too large or too small for its numbers; use other units", where
-            ) from None
+            raise ProblemError("this is too large or too small for its numbers; use other units", where) from None
 
     def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
         where = ("domain",)
