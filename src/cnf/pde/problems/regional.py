@@ -14,7 +14,7 @@ from cnf.pde.domains import Domain
 from cnf.pde.domains.regions import INTERFACE, REST, Regions
 from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
-from cnf.pde.problems.jumps import Jump, check_jumps, read_places, split_jump
+from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
 from cnf.pde.problems.parameters import Parameter, read_parameters
 from cnf.pde.problems.places import LEAST_IN_REGION, read_place, sample
 
@@ -141,11 +141,12 @@ def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, 
     for equation in written:
         if is_interface(equation):
             inner, side = split_jump(equation)
-            names = problem.used_in(f"{inner} = {side}", extra, ("equations", equation.number, "equation"))
+            where = ("equations", equation.number, "equation")
+            names = [frozenset(problem.used_in(f"{inner} = {s}", extra, where)) for s in (side, NOTHING)]
             places = read_places(equation, regions)
             assert regions is not None
             known = problem.regional.by_region
-            jumps.append(Jump(equation, inner, side, places, problem.space, regions, known, frozenset(names)))
+            jumps.append(Jump(equation, inner, side, places, problem.space, regions, known, *names))
     if regions is None:
         return written, ()
     check_jumps(jumps, problem.space, regions)
