@@ -45,6 +45,7 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 SMALLEST = 1e-9  # cells, of a domain that is no box
+INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 MANY = 20_000  # conditions from which on patience is short
 
 
@@ -61,6 +62,10 @@ class Round:
     @property
     def worst(self) -> float:
         return float(self.off.max())
+
+    @property
+    def exact(self) -> bool:
+        return self.solution.certificate.exact
 
     @property
     def channels(self) -> int:
@@ -112,7 +117,8 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
             if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
                 finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
                 estimates[len(rounds) - 1] = field_difference(last.solution, finer, probes)
-                if estimates[len(rounds) - 1] <= goal or stuck:
+                good = sum(estimate <= goal for estimate in estimates.values())
+                if stuck or (good and (last.exact or good > INEXACT)):
                     break
             cells = refine(last, orders)
     except KeyboardInterrupt:
@@ -122,7 +128,9 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
         if len(rounds) > 1:
             moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
             estimates.setdefault(len(rounds) - 1, moved)
-    best = min(estimates, key=lambda k: estimates[k], default=len(rounds) - 1)
+    best = min(
+        estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
+    )
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 

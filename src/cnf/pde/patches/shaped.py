@@ -19,8 +19,8 @@ from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.meeting import TRACED, lattice
 from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
 
-TURNING = 1.2  # radians that the boundary may turn in a cell
-SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
+TURNING = 1.2, 0.8  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with interfaces
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
 TOUCHING = 0.06  # of a cell: cuts this near to where a curve turns back are moved
@@ -58,7 +58,8 @@ class Shaped:
     @staticmethod
     def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Shaped:
         size = max(np.subtract(domain.upper, domain.lower))
-        parts = [_Shaper(area, cells, size).shaped() for area in areas_of(domain, cells, regions)]
+        sliver = SLIVER[regions is not None]
+        parts = [_Shaper(area, cells, size, sliver).shaped() for area in areas_of(domain, cells, regions)]
         starts = np.cumsum([0, *(len(part.lower) for part in parts)])
         columns = [np.where(p.patch == OUTSIDE, OUTSIDE, p.patch + n) for p, n in zip(parts, starts, strict=False)]
         if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
@@ -187,7 +188,7 @@ def _not_simple(domain: Domain, cells: Cells, regions: Regions | None) -> np.nda
         for cell, runs in by_cell.items():
             apart = [run for run in runs if not _along_a_side(run, cells)]
             turning = sum(run.turning() for run in runs)
-            if apart and (turning > TURNING or len(runs) > 2 or walls(runs, area.inside, size)):
+            if apart and (turning > TURNING[regions is not None] or len(runs) > 2 or walls(runs, area.inside, size)):
                 found.add(cell)
     return np.array(sorted(found), dtype=np.int64)
 
@@ -215,8 +216,8 @@ class _Part:
 class _Shaper:
     """Finds what lies inside of every cell."""
 
-    def __init__(self, area: Area, cells: Cells, size: float):
-        self.area, self.cells, self.size = area, cells, size
+    def __init__(self, area: Area, cells: Cells, size: float, sliver: float):
+        self.area, self.cells, self.size, self.sliver = area, cells, size, sliver
         self.runs: dict[int, list[Run]] = defaultdict(list)
         for run in area.runs:
             self.runs[run.cell].append(run)
@@ -288,7 +289,7 @@ class _Shaper:
         """The patch of every cell, and the frames of the patches; slivers go where they share most."""
         cells = self.cells
         extent = (self.high - self.low) / (cells.upper - cells.lower)
-        sliver = inside & cut & (extent.min(axis=1) < SLIVER)
+        sliver = inside & cut & (extent.min(axis=1) < self.sliver)
         goes_to = np.arange(cells.count)
         waiting = sliver
         while waiting.any():  # slivers beside slivers follow those that have joined
