@@ -9,7 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ellipe
 
-from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, LevelSet, Polygon, Timed, Union
+from cnf.pde.domains import (
+    Ball,
+    Box,
+    Difference,
+    Disk,
+    Domain,
+    Intersection,
+    Interval,
+    LevelSet,
+    Outline,
+    Polygon,
+    Timed,
+    Union,
+)
 
 Formula = Callable[[np.ndarray], np.ndarray]  # columns of points -> positive inside, negative outside
 
@@ -128,6 +141,21 @@ KNOWN = {
         2.0,
         4 * math.sqrt(2),
         lambda p: 1 - np.abs(p[0]) - np.abs(p[1] - 1),
+    ),
+    "drawn": Known(  # a rectangle with a round hole, drawn against each other, and an island in the hole
+        Outline("M 0 0 H 4 V 3 H 0 Z M 1 1.5 a 1 1 0 1 0 2 0 a 1 1 0 1 0 -2 0 M 1.75 1.25 v 0.5 h 0.5 v -0.5 z"),
+        12 - math.pi + 0.25,
+        14 + 2 * math.pi + 2,
+        lambda p: np.maximum(
+            np.minimum(box(p, (0, 4), (0, 3)), -disk(*p, 2, 1.5, 1)), box(p, (1.75, 2.25), (1.25, 1.75))
+        ),
+    ),
+    "smooth": Known(  # a circle through 200 of its points
+        Outline([(math.cos(k * math.pi / 100), math.sin(k * math.pi / 100)) for k in range(200)], smooth=True),
+        math.pi,
+        2 * math.pi,
+        lambda p: disk(*p, 0, 0, 1),
+        1e-12,
     ),
     "bitten ellipse": Known(  # cut along its short axis
         Difference(LevelSet("x^2 + 4 y^2 - 1", (-2, -2), (2, 2)), [Box((0, -1), (2, 1), name="cut")]),

@@ -7,6 +7,7 @@ from cnf.pde.domains.description import describe, domain_from, to_text
 from cnf.pde.domains.domain import Domain, Sample
 from cnf.pde.domains.layouts import LAYOUTS
 from cnf.pde.domains.level_set import LevelSet
+from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
 from cnf.pde.domains.timed import Timed
 
@@ -20,6 +21,7 @@ __all__ = [
     "Intersection",
     "Interval",
     "LevelSet",
+    "Outline",
     "Polygon",
     "Sample",
     "Timed",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import sympy as sp
 
-from cnf.errors import DomainError, nearest
+from cnf.errors import DomainError, FileError, nearest
 from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
 from cnf.pde.domains.level_set import LevelSet
+from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
 from cnf.pde.domains.timed import Timed
 
@@ -28,12 +29,17 @@ KEYS: dict[str, tuple[str, ...]] = {
     "ball": ("center", "radius"),
     "polygon": ("vertices",),
     "level-set": ("expression", "lower", "upper"),
+    "outline": (),
     "union": ("of",),
     "difference": ("of", "minus"),
     "intersection": ("of",),
 }
 
-OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",), "level-set": ("coordinates",)}
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "polygon": ("edges",),
+    "level-set": ("coordinates",),
+    "outline": ("file", "paths", "names", "smooth", "scale", "only"),
+}
 
 
 Number = Callable[[object], float]
@@ -82,6 +88,10 @@ def describe(domain: Domain) -> dict[str, object]:
                 raise DomainError("a level set by a Python function cannot be described; give it in LaTeX")
             entries = {"type": "level-set", "expression": expression, "coordinates": list(domain.level.names)}
             entries |= {"lower": list(domain.low), "upper": list(domain.high)}
+        case Outline():
+            entries = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
+            if any(domain.names):
+                entries["names"] = list(domain.names)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -112,6 +122,10 @@ def to_text(domain: Domain) -> str:
         case LevelSet():
             shown = domain.level.latex or "the level function"
             return f"level set{name} of {shown if len(shown) <= 80 else 'an expression'}, negative inside"
+        case Outline():
+            smooth = ", smooth" if domain.smooth else ""
+            count = len(domain.paths)
+            return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():
@@ -174,7 +188,7 @@ class _Reader:
             if len(ends) != 2:
                 raise DomainError(f"{place}.time must be two numbers, start and end, got {len(ends)}")
             return Timed(shape, *ends)
-        except DomainError as error:
+        except (DomainError, FileError) as error:
             if str(error).startswith("domain"):
                 raise  # names its place already
             raise DomainError(f"{place}: {error}") from None
@@ -219,13 +233,12 @@ class _Reader:
             case "polygon":
                 rows = self._list(entries["vertices"], f"{place}.vertices")
                 vertices = [self._numbers(r, f"{place}.vertices[{k}]") for k, r in enumerate(rows)]
-                edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else None
-                for k, edge in enumerate(edges or ()):
-                    if not isinstance(edge, str):
-                        raise DomainError(f"{place}.edges[{k}] must be a text, got {edge!r}")
+                edges = self._texts(entries["edges"], f"{place}.edges") if "edges" in entries else None
                 return Polygon(vertices, name=name, edges=edges)
             case "level-set":
                 return self._level_set(entries, name, place)
+            case "outline":
+                return self._outline(entries, name, place)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)
@@ -243,6 +256,38 @@ class _Reader:
             names = tuple(map(str, self._list(entries["coordinates"], f"{place}.coordinates")))
         level = latex if self.expression is None else self.expression(latex)
         return LevelSet(level, lower, upper, name=name, coordinates=names)
+
+    def _outline(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if ("file" in entries) == ("paths" in entries):
+            raise DomainError(f"{place}: an outline has either a file (SVG, GeoJSON, CSV) or paths")
+        smooth = entries.get("smooth", False)
+        if not isinstance(smooth, bool):
+            smooth = self._number(smooth, f"{place}.smooth")
+        if "paths" in entries:
+            for key in ("scale", "only"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for outlines from files")
+            given = entries["paths"]
+            paths = [given] if isinstance(given, str) else self._list(given, f"{place}.paths")
+            names = self._texts(entries["names"], f"{place}.names") if "names" in entries else None
+            return Outline(paths, names, smooth, name)
+        if "names" in entries:
+            raise DomainError(f"{place}.names is for outlines by paths; curves of files have the names they have there")
+        scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
+        only = self._texts(entries["only"], f"{place}.only") if "only" in entries else []
+        return Outline.read(self._file(entries["file"], f"{place}.file"), smooth, scale, only, name)
+
+    def _file(self, value: object, place: str) -> Path:
+        """A path, relative to the folder of the problem."""
+        if not isinstance(value, str) or not value:
+            raise DomainError(f"{place} must be the name of a file, got {value!r}")
+        return self.folder / value
+
+    def _texts(self, value: object, place: str) -> list[str]:
+        for k, text in enumerate(found := self._list(value, place)):
+            if not isinstance(text, str):
+                raise DomainError(f"{place}[{k}] must be a text, got {text!r}")
+        return found
 
     def _shapes(self, value: object, place: str, depth: int) -> list[Domain]:
         tables = [value] if isinstance(value, Mapping) else self._list(value, place)
