@@ -22,6 +22,7 @@ CORE = [
     ["errors"],
     ["files"],
     ["reading"],
+    ["meshes"],
     ["operators"],
     ["constraints"],
     ["bases", "kernels", "encoders"],

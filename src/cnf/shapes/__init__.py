@@ -1,8 +1,8 @@
 """Shapes: point clouds and meshes in and out, and surfaces and curves through points with exact normals."""
 
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.generated import sample_knot
-from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.clouds.thinning import thin

@@ -20,6 +20,7 @@ from cnf.pde.domains import (
     LevelSet,
     Outline,
     Polygon,
+    Solid,
     Timed,
     Union,
 )
@@ -48,6 +49,8 @@ def box(p: np.ndarray, *sides: tuple[float, float]) -> np.ndarray:
 
 TRIANGLE = [(0.0, 0.0), (2.0, 0.0), (0.0, 1.0)]
 L_SHAPE = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]  # counterclockwise
+OCTAHEDRON = [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)]
+EIGHT_FACES = [(a, b, c) for a in (0, 1) for b in (2, 3) for c in (4, 5)]  # in no common direction
 LENS = 2 * math.pi / 3 - math.sqrt(3) / 2  # two unit disks, centres 1 apart
 
 
@@ -163,6 +166,19 @@ KNOWN = {
         2 * ellipe(0.75) + 1,
         lambda p: np.minimum(1 - p[0] ** 2 - 4 * p[1] ** 2, -p[0]),
         1e-6,
+    ),
+    "torus": Known(
+        LevelSet(r"(\sqrt{x^2 + y^2} - 0.8)^2 + z^2 - 0.09", (-1.5, -1.4, -0.6), (1.5, 1.3, 0.5)),
+        2 * math.pi**2 * 0.8 * 0.09,
+        4 * math.pi**2 * 0.8 * 0.3,
+        lambda p: 0.09 - (np.hypot(p[0], p[1]) - 0.8) ** 2 - p[2] ** 2,
+        1e-5,
+    ),
+    "octahedron": Known(
+        Solid(OCTAHEDRON, EIGHT_FACES),
+        4 / 3,
+        4 * math.sqrt(3),
+        lambda p: 1 - np.abs(p).sum(axis=0),
     ),
     "cave": Known(
         Difference(Box((0, 0, 0), (1, 1, 1)), [Ball((0.5, 0.5, 0.5), 0.3, name="cave")]),

@@ -9,6 +9,7 @@ from cnf.pde.domains.layouts import LAYOUTS
 from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.solid import Solid
 from cnf.pde.domains.timed import Timed
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Outline",
     "Polygon",
     "Sample",
+    "Solid",
     "Timed",
     "Union",
     "describe",

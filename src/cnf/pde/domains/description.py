@@ -16,6 +16,7 @@ from cnf.pde.domains.domain import Domain, as_number
 from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.solid import Solid
 from cnf.pde.domains.timed import Timed
 
 MOST_ENTRIES = 1000  # vertices of a polygon, coordinates of a point, shapes altogether
@@ -30,6 +31,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "polygon": ("vertices",),
     "level-set": ("expression", "lower", "upper"),
     "outline": (),
+    "mesh": (),
     "union": ("of",),
     "difference": ("of", "minus"),
     "intersection": ("of",),
@@ -38,6 +40,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "polygon": ("edges",),
     "level-set": ("coordinates",),
+    "mesh": ("file", "vertices", "faces", "labels", "scale"),
     "outline": ("file", "paths", "names", "smooth", "scale", "only"),
 }
 
@@ -92,6 +95,11 @@ def describe(domain: Domain) -> dict[str, object]:
             entries = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
             if any(domain.names):
                 entries["names"] = list(domain.names)
+        case Solid():
+            mesh = domain._mesh
+            entries = {"type": "mesh", "vertices": mesh.vertices.tolist(), "faces": mesh.faces.tolist()}
+            if domain.labels:
+                entries["labels"] = list(domain.labels)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -126,6 +134,8 @@ def to_text(domain: Domain) -> str:
             smooth = ", smooth" if domain.smooth else ""
             count = len(domain.paths)
             return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}"
+        case Solid():
+            return f"mesh{name} of {len(domain._mesh.faces)} triangles"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():
@@ -239,6 +249,8 @@ class _Reader:
                 return self._level_set(entries, name, place)
             case "outline":
                 return self._outline(entries, name, place)
+            case "mesh":
+                return self._solid(entries, name, place)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)
@@ -276,6 +288,20 @@ class _Reader:
         scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
         only = self._texts(entries["only"], f"{place}.only") if "only" in entries else []
         return Outline.read(self._file(entries["file"], f"{place}.file"), smooth, scale, only, name)
+
+    def _solid(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if "file" in entries:
+            for key in ("vertices", "faces", "labels"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for meshes without a file")
+            scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
+            return Solid.read(self._file(entries["file"], f"{place}.file"), scale, name)
+        if not ("vertices" in entries and "faces" in entries) or "scale" in entries:
+            raise DomainError(f"{place}: a mesh has a file (STL, OBJ, PLY), or vertices and faces")
+        labels = entries.get("labels")
+        if labels is not None and not (isinstance(labels, list) and all(isinstance(text, str) for text in labels)):
+            raise DomainError(f"{place}.labels must be a list of texts, one for every face")
+        return Solid(entries["vertices"], entries["faces"], name, labels)
 
     def _file(self, value: object, place: str) -> Path:
         """A path, relative to the folder of the problem."""

@@ -33,8 +33,14 @@ class Loops:
         """Cut at corners, and where names change."""
         return [piece for curve in self.curves for piece in curve.split()]
 
+    @property
+    def outline(self) -> list[Curve]:
+        """The curves as a whole."""
+        return list(self.curves)
+
     @cached_property
-    def area(self) -> float:
+    def content(self) -> float:
+        """The area inside."""
         return sum(curve.flux() for curve in self.curves) / 2
 
     @cached_property

@@ -98,7 +98,7 @@ class Outline(Domain):
 
     @property
     def volume(self) -> float:
-        return self._loops.area
+        return self._loops.content
 
     @cached_property
     def _loops(self) -> Loops:
@@ -182,7 +182,7 @@ def _arranged(curves: list[list[Stroke]], labels: list[tuple[str, ...]], smooth:
     single = [Loops((curve,)) for *_, curve in built]
     found = []
     for k, (drawn, names, prefix, curve) in enumerate(built):
-        area = single[k].area
+        area = single[k].content
         if abs(area) <= 1e-12 * size**2:
             raise DomainError(f"a curve of the outline{f', {names[-1]!r},' if names else ''} encloses nothing")
         probe = curve.at(np.array([0.37 * curve.measure]))[0]
