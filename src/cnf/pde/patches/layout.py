@@ -8,6 +8,9 @@ four corners tie these in a circle, which has one solution too many and one cond
 without the function of the highest degree in both coordinates and without one point on its lower side. The systems
 are then square and regular, on hanging faces too, if values are tied at the points of the finer side and fluxes at
 those of the coarser one.
+
+A channel that is a multiplier, like a pressure, has as many functions as there are points inside: its degree is lower by
+the order n, and the equation it stands for, like a divergence, has the same points as the others.
 """
 
 from __future__ import annotations
@@ -58,6 +61,14 @@ class Counts:
         """The two coordinates of space whose corners tie a cell in a circle; empty if there are others."""
         spatial = self.orders.spatial
         return tuple(spatial) if len(spatial) == 2 and all(self.orders.along(k) == 2 for k in spatial) else ()
+
+    @property
+    def by_channel(self) -> list[list[int]] | None:
+        """The degrees of every channel along every coordinate, (C, D); None if all are the same."""
+        if not any(self.orders.multipliers):
+            return None
+        lower = [n - 1 for n in self.inside()]
+        return [lower if multiplier else list(self.degree) for multiplier in self.orders.multipliers]
 
     def inside(self, orders: Sequence[int] | None = None) -> list[int]:
         """Points inside for an equation of these orders along the coordinates; None: the highest of all."""
