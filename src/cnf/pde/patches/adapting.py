@@ -205,7 +205,9 @@ def contradicted(question: Question, orders: Orders, mesh: Mesh, solution: Solut
     there were a source at that point.
     """
     worst = 0.0
-    for k, (points, left_out) in zip(question.inside, points_inside(question, mesh, Counts(orders, mesh.degree)), strict=True):
+    for k, (points, left_out) in zip(
+        question.inside, points_inside(question, mesh, Counts(orders, mesh.degree)), strict=True
+    ):
         if not left_out.any():
             continue
         x = torch.from_numpy(points[left_out])

@@ -54,8 +54,12 @@ class Orders:
     @cached_property
     def weights(self) -> Weights | None:
         """Of rows and channels; None if no channel can be assigned to every row, or as many rows are not there."""
+        return self._weighed(self.spatial)
+
+    def _weighed(self, axes: Sequence[int]) -> Weights | None:
+        """By the derivatives along these coordinates together."""
         table = np.full((len(self.rows), len(self.channels)), ABSENT)
-        names = [self.coordinates[k] for k in self.spatial]
+        names = [self.coordinates[k] for k in axes]
         for i, row in enumerate(self.rows):
             for term in row:
                 order = sum(n for name, n in term.derivatives if name in names)
@@ -67,13 +71,15 @@ class Orders:
     def multipliers(self) -> tuple[bool, ...]:
         """Channels like a pressure: of lower order than others, and not there to be differentiated on their own.
 
-        If every row counts its own derivatives, a system has as many as conditions go across a face; a row such as the
-        divergence counts one too many. What it restrains are the others, and its multiplier is the channel of lower
-        order. All False for systems without such rows.
+        Along a coordinate, as many conditions go across a face as the determinant of the system has derivatives. If
+        these are as many as the rows have on their own, every row counts its own points. A row such as the divergence
+        has one too many: what it restrains are the others, and its multiplier is the channel of lower order. All False
+        for systems without such rows.
         """
         none = (False,) * len(self.channels)
+        along = [self._weighed([axis]) for axis in self.spatial]
         weights = self.weights
-        if weights is None or sum(max(0, row_order) for row_order in weights.own) == weights.total:
+        if weights is None or all(w is None or sum(w.own) == w.total for w in along):
             return none
         found = tuple(bool(t < max(weights.channels)) for t in weights.channels)
         return found if sum(found) == sum(s < 0 for s in weights.rows) else none
@@ -128,7 +134,7 @@ class Orders:
 
 @dataclass(frozen=True)
 class Weights:
-    """`rows` s and `channels` t with order(i, j) <= s_i + t_j; `own`: the highest order in every row; `total` of all."""
+    """`rows` s and `channels` t with order(i, j) <= s_i + t_j; `own`: the highest order in every row."""
 
     rows: tuple[int, ...]
     channels: tuple[int, ...]

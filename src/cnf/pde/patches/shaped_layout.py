@@ -37,7 +37,8 @@ class Arc:
 class ShapedLayout:
     """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind.
 
-    `restrained` (P, 2) are the points of equations with multipliers, like a divergence: as many as these have functions.
+    `restrained` (P, 2) are the points of equations with multipliers, like a divergence: as many as those have
+    functions.
     """
 
     interior: np.ndarray
