@@ -6,6 +6,7 @@ from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.description import describe, domain_from, to_text
 from cnf.pde.domains.domain import Domain, Sample
 from cnf.pde.domains.layouts import LAYOUTS
+from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.polygon import Polygon
 from cnf.pde.domains.timed import Timed
 
@@ -18,6 +19,7 @@ __all__ = [
     "Domain",
     "Intersection",
     "Interval",
+    "LevelSet",
     "Polygon",
     "Sample",
     "Timed",
