@@ -1,4 +1,4 @@
-"""Meshes as someone who knows scikit-fem would make them: graded to corners, sources and layers, curved where shapes are.
+"""Meshes as someone who knows scikit-fem would make them: graded to corners, sources and layers, curved with shapes.
 
 Box-shaped domains get quadrilaterals or hexahedra, the rest triangles; gmsh makes the meshes around holes, with curved
 (isoparametric) elements of second order. What goes out: scikit-fem meshes.
@@ -33,7 +33,9 @@ def max_side(corners: Array) -> Array:
     return np.max([np.linalg.norm(corners[:, k] - corners[:, k - 1], axis=0) for k in range(3)], axis=0)
 
 
-def towards(points: Sequence[tuple[float, float]], size: float, power: float, smallest: float) -> Callable[[Array], Array]:
+def towards(
+    points: Sequence[tuple[float, float]], size: float, power: float, smallest: float
+) -> Callable[[Array], Array]:
     """Sizes that shrink like distance^power towards points: size * r^power, not below `smallest`."""
     places = np.array(points, float)
 
@@ -58,7 +60,9 @@ def crowded(cells: int, power: float = 2.0) -> Array:
     return np.where(s < 0.5, 0.5 * (2 * s) ** power, 1 - 0.5 * (2 - 2 * s) ** power)
 
 
-def by_gmsh(build: Callable[[], object], dimension: int, size: float, per_circle: int, curved: bool) -> tuple[Mesh, Array]:
+def by_gmsh(
+    build: Callable[[], object], dimension: int, size: float, per_circle: int, curved: bool
+) -> tuple[Mesh, Array]:
     """A mesh of what `build` puts into gmsh, and the tag of the entity that every element belongs to."""
     gmsh.initialize(interruptible=False)
     gmsh.option.setNumber("General.Verbosity", 1)
@@ -92,7 +96,9 @@ def by_gmsh(build: Callable[[], object], dimension: int, size: float, per_circle
 
 def pull_back(basis: Basis, points: Array, cells: Array) -> Array:
     """Where points (D, P) lie in the frames of elements, by Newton that stays near the element; far off if it fails."""
-    local = np.full(points.shape, 1 / basis.mesh.refdom.nnodes if basis.mesh.dim() + 1 == basis.mesh.refdom.nnodes else 0.5)
+    local = np.full(
+        points.shape, 1 / basis.mesh.refdom.nnodes if basis.mesh.dim() + 1 == basis.mesh.refdom.nnodes else 0.5
+    )
     for _ in range(12):
         off = points - basis.mapping.F(local[:, :, None], tind=cells)[:, :, 0]
         slope = np.moveaxis(basis.mapping.DF(local[:, :, None], tind=cells)[..., 0], -1, 0)  # (P, D, D)

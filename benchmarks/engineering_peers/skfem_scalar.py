@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import gmsh
 import numpy as np
+from scipy.sparse.linalg import bicgstab
 from skfem import (
     Basis,
     BilinearForm,
@@ -27,7 +28,6 @@ from skfem import (
 )
 from skfem import solve as solve_system
 from skfem.helpers import dot, grad
-from scipy.sparse.linalg import bicgstab
 from skfem.utils import solver_iter_krylov, solver_iter_pcg
 
 from benchmarks.engineering_peers.measuring import Solved
@@ -132,7 +132,9 @@ def lshape(power: float, mixed: bool) -> Function:
         size = 0.5 * 2 ** (-level / 2)
         mesh = MeshTri.init_lshaped()  # its inner corner looks the same way as ours after a mirror
         mesh = MeshTri(np.array([-mesh.p[0], mesh.p[1]]), mesh.t)
-        mesh = mesh if np.any((mesh.p[0] == 1) & (mesh.p[1] == 1)) else MeshTri(np.array([mesh.p[0], -mesh.p[1]]), mesh.t)
+        mesh = (
+            mesh if np.any((mesh.p[0] == 1) & (mesh.p[1] == 1)) else MeshTri(np.array([mesh.p[0], -mesh.p[1]]), mesh.t)
+        )
         mesh = graded(mesh, towards([(0, 0)], size, 1 - power / 2, size * 1e-6))
         held = None
         if mixed:
@@ -158,7 +160,9 @@ def narrow(level: int, order: int) -> Solved:
     """Triangles as large as a share of their distance to the source, down to a share of its width."""
     share = 0.8 * 2 ** (-level / 2)
     place = sources.PLACE
-    mesh = graded(MeshTri.init_tensor(*2 * (np.linspace(0, 1, 3),)), towards([place], share, 1.0, share * sources.WIDTH))
+    mesh = graded(
+        MeshTri.init_tensor(*2 * (np.linspace(0, 1, 3),)), towards([place], share, 1.0, share * sources.WIDTH)
+    )
 
     def load(x, y):
         r2 = (x - place[0]) ** 2 + (y - place[1]) ** 2

@@ -1,11 +1,12 @@
-"""Problems in time: elements in space, collocation in time (Radau IIA or Gauss, three stages) with exact linear algebra.
+"""Problems in time: elements in space, collocation in time (Radau IIA or Gauss, three stages), direct solvers.
 
-M y' = -K y + f(t). The stages of a step are coupled; the eigenvectors of the Butcher matrix uncouple them, which leaves a
-real and a complex system per step size, factored once. Values between the steps come from the method's own polynomial.
+M y' = -K y + f(t). The stages of a step are coupled; the eigenvectors of the Butcher matrix uncouple them, which leaves
+a real and a complex system per step size, factored once. Values between the steps come from the method's own polynomial.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -25,7 +26,7 @@ GAUSS = np.array([0.5 - np.sqrt(15) / 10, 0.5, 0.5 + np.sqrt(15) / 10])
 
 
 class Collocation:
-    """March M y' = -K y + load(t) with the collocation method of the given nodes; remembers the factors of a step size."""
+    """March M y' = -K y + load(t) with the collocation method of the given nodes; keeps the factors of a step size."""
 
     def __init__(self, mass: scipy.sparse.spmatrix, stiffness: scipy.sparse.spmatrix, nodes: Array) -> None:
         self.mass, self.stiffness, self.nodes = mass.tocsc(), stiffness.tocsc(), nodes
@@ -75,7 +76,7 @@ def march(
     order = np.argsort(points[:, -1])
     sorted_times = points[order, -1]
     at_end = method.between(np.ones(1))[0]
-    for start, end in zip(times[:-1], times[1:], strict=True):
+    for start, end in itertools.pairwise(times):
         step = end - start
         slopes = method.advance(y, step, load, start)
         with CLOCK.aside():
@@ -121,7 +122,7 @@ def cooling(level: int, order: int) -> Solved:
     doublings, each = 4 + 2 * round(np.log2(n)), max(2, n // 8)
     ends = evolution.END * 2.0 ** -np.arange(doublings, -1, -1)
     times = np.concatenate([np.linspace(0, ends[0], each + 1)] + [
-        np.linspace(a, b, each + 1)[1:] for a, b in zip(ends[:-1], ends[1:], strict=True)
+        np.linspace(a, b, each + 1)[1:] for a, b in itertools.pairwise(ends)
     ])  # fmt: skip
     points = draw("heat-jump")
     found = march(method, np.ones(len(inside)), times, points, probe_of(basis, points[:, :1], inside))

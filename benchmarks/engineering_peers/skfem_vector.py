@@ -77,9 +77,7 @@ def plate(level: int, order: int) -> Solved:
 def cavity(level: int, order: int) -> Solved:
     """Order 2: quadratic velocity and linear pressure; order 1: linear velocity with bubbles (MINI)."""
     size = 0.3 * 2 ** (-level / 2)
-    mesh = graded(
-        MeshTri.init_tensor(*2 * (np.linspace(0, 1, 5),)), towards([(0, 1), (1, 1)], size, 0.8, size * 1e-4)
-    )
+    mesh = graded(MeshTri.init_tensor(*2 * (np.linspace(0, 1, 5),)), towards([(0, 1), (1, 1)], size, 0.8, size * 1e-4))
     mesh = graded(mesh, lambda x: np.full(x.shape[1], size))
     element = ElementVector(ElementTriMini() if order == 1 else ElementTriP2())
     velocity = Basis(mesh, element, intorder=4)

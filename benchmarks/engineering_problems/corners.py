@@ -20,7 +20,7 @@ def inside(points: Array) -> Array:
 
 @cache
 def torsion(mixed: bool) -> tuple[Combination, float]:
-    """-Laplace u = 1: u + |z|^2 / 4 is harmonic. What its data ask for at a corner is z^2 log z where 2 is an exponent."""
+    """-Laplace u = 1: u + |z|^2 / 4 is harmonic; its data ask for z^2 log z at a corner where 2 is an exponent."""
     into = inward(CORNERS)
     edges = [edge(z, CORNERS[(k + 1) % 6]) for k, z in enumerate(CORNERS)]
     step = [(2 * k - mixed) / 3 for k in range(1, 60)]

@@ -64,7 +64,10 @@ def random_waves() -> Array:
     """(amplitude, p, q, phase) of the logarithm of the permeability, drawn once, rounded to three digits."""
     generator = np.random.default_rng(7)
     waves = [(p, q) for p in range(4) for q in range(-3, 4) if 0 < p * p + q * q <= 10 and (p > 0 or q > 0)]
-    rows = [(1.2 * generator.standard_normal() / (p * p + q * q) ** 0.75, p, q, generator.uniform(0, 6.28)) for p, q in waves]
+    rows = [
+        (1.2 * generator.standard_normal() / (p * p + q * q) ** 0.75, p, q, generator.uniform(0, 6.28))
+        for p, q in waves
+    ]
     return np.round(np.array(rows), 3)
 
 
@@ -74,7 +77,7 @@ def permeability(x: Array, y: Array) -> Array:
 
 @cache
 def seepage(count: int = 60) -> tuple[Array, Array]:
-    """Nodes and values (n, n) of one spectral element of Gauss-Lobatto nodes: -div (k grad u) = 0, u = 1 - x at the ends."""
+    """Nodes and values (n, n) of one spectral element on Gauss-Lobatto nodes: div (k grad u) = 0, u = 1 - x at the ends."""
     inner = np.sort(np.polynomial.legendre.Legendre.basis(count).deriv().roots().real)
     nodes = np.concatenate([[-1.0], inner, [1.0]])
     legendre = np.polynomial.legendre.Legendre.basis(count)(nodes)

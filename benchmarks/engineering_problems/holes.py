@@ -48,8 +48,10 @@ def sieve() -> Problem:
 
 
 def cube_at(points: Array) -> Array:
-    """-Laplace u = 1 in the unit cube, (P, 1): the square's solution minus a double series that decays along the third
-    coordinate. Of the three, the one furthest from its ends is the third, the next the second: both series are short."""
+    """-Laplace u = 1 in the unit cube, (P, 1): the square's solution minus a double series that decays along the third.
+
+    Of the coordinates, the one furthest from its ends is the third, the next the second: both series are short then.
+    """
     away = np.minimum(points, 1 - points)
     order = np.argsort(away, axis=1)
     x, y, z = np.take_along_axis(points, order, axis=1).T
@@ -103,14 +105,12 @@ def outside_balls(points: Array) -> Array:
 
 
 def balls() -> Problem:
-    """-Laplace u + 64 u = f with u = sin(pi x) cos(2 y) e^z: values on the cube, no flux is given on the balls but u_n."""
+    """-Laplace u + 64 u = f with u = sin(pi x) cos(2 y) e^z: values on the cube, fluxes on the balls."""
 
     def exact(x: Array, y: Array, z: Array) -> Array:
         return np.sin(np.pi * x) * np.cos(2 * y) * np.exp(z)
 
-    minus = [
-        {"type": "ball", "name": f"ball{k + 1}", "center": list(c), "radius": r} for k, (c, r) in enumerate(BALLS)
-    ]
+    minus = [{"type": "ball", "name": f"ball{k + 1}", "center": list(c), "radius": r} for k, (c, r) in enumerate(BALLS)]
     names = ", ".join(f"ball{k + 1}" for k in range(len(BALLS)))
     slope = [r"\pi \cos(\pi x)\cos(2y) e^z", r"-2 \sin(\pi x)\sin(2y) e^z", r"\sin(\pi x)\cos(2y) e^z"]
     flux = " + ".join(f"n_{c} ({s})" for c, s in zip("xyz", slope, strict=True))

@@ -67,7 +67,7 @@ def convection() -> Problem:
 
 
 def inclusion(x: Array, y: Array) -> Array:
-    """u = 2 K / (k + K) x + (1 - r^2 / R^2) / k inside, x + R^2 (K - k) / (K + k) x / r^2 + (1 - r^2 / R^2) / K outside.
+    """2 K / (k + K) x + (1 - r^2 / R^2) / k inside, x + R^2 (K - k) / (K + k) x / r^2 + (1 - r^2 / R^2) / K outside.
 
     Values and fluxes k u_r are continuous on r = R, and -div (k grad u) = 4 / R^2 on both sides.
     """

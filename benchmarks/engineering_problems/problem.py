@@ -1,9 +1,9 @@
 """The contract of the engineering problems: what is asked, and what the answer is. NumPy and SciPy only.
 
-A problem is stated once, as the plain entries of a `cnf.Problem`, so that every package can be started in an environment
-of its own. Its answer is known in closed form, or computed here to many more digits than are compared, by methods that
-neither cnf nor the other packages use (series, images, rational functions with poles beyond corners). Every package is
-measured at the same points.
+A problem is stated once, as the plain entries of a `cnf.Problem`, so that every package can be started in an
+environment of its own. Its answer is known in closed form, or computed here to many more digits than are compared, by
+methods that neither cnf nor the other packages use (series, images, analytic functions fitted to the boundary). Every
+package is measured at the same points.
 """
 
 from __future__ import annotations

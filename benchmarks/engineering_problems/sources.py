@@ -16,7 +16,7 @@ MOVING, DIFFUSION = 0.1, 0.02
 
 
 def narrow_at(x: Array, y: Array) -> Array:
-    """The point source in the square by images in a strip, minus what spreading it takes away: E1(r^2 / 2w^2) / 4 pi."""
+    """The point source in the square by images in a strip, minus what spreading it takes away, E1(r^2 / 2w^2) / 4 pi."""
     (a, b), total = PLACE, np.zeros_like(x)
     r2 = (x - a) ** 2 + (y - b) ** 2
     for m in range(-8, 9):
@@ -30,7 +30,9 @@ def narrow_at(x: Array, y: Array) -> Array:
 
 
 def narrow() -> Problem:
-    peak = rf"\frac{{1}}{{{2 * np.pi * WIDTH**2!r}}} e^{{-((x - {PLACE[0]})^2 + (y - {PLACE[1]})^2) / {2 * WIDTH**2!r}}}"
+    peak = (
+        rf"\frac{{1}}{{{2 * np.pi * WIDTH**2!r}}} e^{{-((x - {PLACE[0]})^2 + (y - {PLACE[1]})^2) / {2 * WIDTH**2!r}}}"
+    )
     lower, upper = (tuple(c + s * 5 * WIDTH for c in PLACE) for s in (-1, 1))
     return Problem(
         "source",
