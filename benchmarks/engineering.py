@@ -3,10 +3,10 @@
     make bench-engineering              install the other packages, each in its own environment, then run all
     python -m benchmarks.engineering [--only lshape darcy] [--peers skfem,deepxde] [--rungs 8] [--out FOLDER]
 
-The problems are in engineering_problems/, what each package does with them in engineering_peers/. Every case (a problem,
-a package, a setting) is a process of its own with one thread, and a JSON file in FOLDER/cases: a run that was interrupted
-goes on where it stopped, and --fresh starts again. cnf is asked for 1e-4, for 1e-6 and for what the
-problem asks, nothing else is set.
+The problems are in engineering_problems/, what each package does with them in engineering_peers/. Every case (a
+problem, a package, a setting) is a process of its own with one thread, and a JSON file in FOLDER/cases: a run that was
+interrupted goes on where it stopped, and --fresh starts again. cnf is asked for 1e-4, for 1e-6 and for what the problem
+asks; nothing else is set.
 scikit-fem climbs a ladder of meshes until its error is below 1e-6 or a mesh costs more than the limit; times between
 two meshes are interpolated, as if it knew the right mesh beforehand. The errors are of the same 2000 points for all.
 Writes engineering.md and engineering.csv. Exit code 1 if a figure is missed.

@@ -1,7 +1,7 @@
 """Problems in time: elements in space, collocation in time (Radau IIA or Gauss, three stages), direct solvers.
 
 M y' = -K y + f(t). The stages of a step are coupled; the eigenvectors of the Butcher matrix uncouple them, which leaves
-a real and a complex system per step size, factored once. Values between the steps come from the method's own polynomial.
+a real and a complex system per step size, factored once. Values between steps come from the method's own polynomial.
 """
 
 from __future__ import annotations

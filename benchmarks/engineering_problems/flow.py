@@ -77,7 +77,7 @@ def permeability(x: Array, y: Array) -> Array:
 
 @cache
 def seepage(count: int = 60) -> tuple[Array, Array]:
-    """Nodes and values (n, n) of one spectral element on Gauss-Lobatto nodes: div (k grad u) = 0, u = 1 - x at the ends."""
+    """Nodes and values (n, n) of one spectral element (Gauss-Lobatto): div (k grad u) = 0, u = 1 - x at the ends."""
     inner = np.sort(np.polynomial.legendre.Legendre.basis(count).deriv().roots().real)
     nodes = np.concatenate([[-1.0], inner, [1.0]])
     legendre = np.polynomial.legendre.Legendre.basis(count)(nodes)

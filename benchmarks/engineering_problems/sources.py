@@ -16,7 +16,7 @@ MOVING, DIFFUSION = 0.1, 0.02
 
 
 def narrow_at(x: Array, y: Array) -> Array:
-    """The point source in the square by images in a strip, minus what spreading it takes away, E1(r^2 / 2w^2) / 4 pi."""
+    """The point source in the square by images in a strip, minus what spreading takes away, E1(r^2 / 2w^2) / 4 pi."""
     (a, b), total = PLACE, np.zeros_like(x)
     r2 = (x - a) ** 2 + (y - b) ** 2
     for m in range(-8, 9):
