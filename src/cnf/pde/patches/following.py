@@ -85,8 +85,8 @@ def following(
         best = int(np.argmax(sizes)) if sizes else -1
         if best < 0 or sizes[best] < 1e-8:
             break
-        equation, k = candidates[best]
-        found[equation][k] = True
+        equation, point = candidates[best]
+        found[equation][point] = True
         left -= blocks[best].shape[1]
         q = np.linalg.qr(blocks[best])[0]
         blocks = [b - q @ (q.T @ b) for b in blocks]
@@ -95,7 +95,8 @@ def following(
 
 def _row_of_channel(orders: Orders) -> list[tuple[int, int]] | None:
     """For every channel, an equation and its row: for multipliers those that restrain, in the order of the file."""
-    plain, restraining = [], []
+    plain: list[tuple[int, int]] = []
+    restraining: list[tuple[int, int]] = []
     for k, equation in enumerate(orders.equations):
         for r, restrains in enumerate(orders.restrains(equation)):
             (restraining if restrains else plain).append((k, r))
