@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers import LU, Auto, Cholesky, Krylov, MinimumNorm, SparseCholesky, SparseLU
+from cnf.solvers import LU, QR, Auto, Cholesky, Krylov, MinimumNorm, SparseCholesky, SparseLU
 from cnf.solvers.adjoint import solve, solve_transposed
 from cnf.solvers.patches import solve_batch
 from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
@@ -43,6 +43,8 @@ def systems(n: int, few: int, many: int) -> dict:
         "MinimumNorm-wide": (MinimumNorm(), normal(few, many)),
         "MinimumNorm-tall": (MinimumNorm(least_squares=True), normal(many, few)),
         "MinimumNorm-deficient": (MinimumNorm(cutoff=1e-10), deficient(n, n + 1, n // 2)),
+        "QR-square": (QR(), square(n)),
+        "QR-wide": (QR(), normal(few, many)),
         "Auto-square": (Auto(), square(n)),
         "Auto-symmetric": (Auto(), definite(n)),
         "Auto-wide": (Auto(), normal(few, many)),
