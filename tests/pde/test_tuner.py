@@ -112,6 +112,22 @@ def test_exact_fields_win():
     assert any(not t.exact for t in found.trials)
 
 
+def test_the_certificate_has_the_last_word():
+    """Fields wider than 0.8 look exact to their systems and are not: what is measured so is passed over."""
+
+    class Deceptive(StandIn):
+        def __init__(self, settings: Settings):
+            super().__init__(settings, True, 0.0, 100)
+            if settings.bandwidth[0] > 0.8:
+                self.solution.certificate = SimpleNamespace(exact=False, worst=1e-6, conditions=100)
+
+    made = plan(lambda s: -10 * s.bandwidth[0], Settings((0.3,)), factors=(0.5, 3.0))
+    found = tune(replace(made, build=Deceptive))  # type: ignore[arg-type]
+    assert found.solved is not None and found.solved.solution.certificate.exact
+    assert found.best.exact and found.best.settings["bandwidth"][0] <= 0.8  # type: ignore[index]
+    assert any(t.missed == 1e-6 and not t.exact for t in found.trials)
+
+
 def test_without_any_exact_field_the_least_missed_wins():
     """None is exact: the one that misses least is taken, at a bandwidth of about 0.1."""
 

@@ -298,3 +298,20 @@ class TestErrors:
     def test_a_cutoff_that_makes_no_sense(self, cutoff: float):
         with pytest.raises(CnfError, match="between 0 and 1"):
             MinimumNorm(cutoff=cutoff)
+
+
+def test_qr_leaves_out_what_depends_on_earlier_rows():
+    """A row given twice, and the sum of two: the weights are those of NumPy's pinv, and a note says how many."""
+    rows = normal(4, 9)
+    matrix = torch.cat([rows, rows[:1], rows[1:2] + rows[2:3]])
+    b = matrix @ normal(9, 1, seed=3)
+    factor = QR().factor(matrix)
+    assert torch.allclose(
+        factor.solve(b), torch.from_numpy(np.linalg.pinv(matrix.numpy(), rcond=1e-12)) @ b, atol=1e-12
+    )
+    assert factor.rank == 4 and any("2 of 6 conditions depend" in note for note in factor.notes)
+
+
+def test_qr_refuses_more_conditions_than_functions():
+    with pytest.raises(CnfError, match="6 conditions but only 3"):
+        QR().factor(normal(6, 3))
