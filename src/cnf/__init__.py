@@ -19,25 +19,21 @@ if TYPE_CHECKING:
 
 moved.install()
 
-PARTS = ("bases", "constraints", "domains", "encoders", "kernels", "losses", "operators", "solvers", "tuning")
 __getattr__, __dir__ = late_names(
     __name__,
-    {
-        **{name: f"cnf.{name}" for name in PARTS},
-        **from_modules(
-            {
-                "cnf.certificate": "Certificate",
-                "cnf.constraints": "Constraint Space",
-                "cnf.domains": "Box",
-                "cnf.field": "ConstrainedField",
-                "cnf.loading": "load",
-                "cnf.pde": "Answer Problem",
-                "cnf.solution": "Solution",
-                "cnf.training": "History fit pretrain",
-                "cnf.version": "__version__",
-            }
-        ),
-    },
+    from_modules(
+        {
+            "cnf.certificate": "Certificate",
+            "cnf.constraints": "Constraint Space",
+            "cnf.domains": "Box",
+            "cnf.field": "ConstrainedField",
+            "cnf.loading": "load",
+            "cnf.pde": "Answer Problem",
+            "cnf.solution": "Solution",
+            "cnf.training": "History fit pretrain",
+            "cnf.version": "__version__",
+        }
+    ),
 )
 
 __all__ = [

@@ -10,16 +10,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 
 
 def late_names(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of `package`; `origins` says which module has a name, or is what it names."""
+    """`__getattr__` and `__dir__` of `package`; `origins` says which module has a name.
+
+    Modules of the package are found as well, as they are where everything is imported at the top.
+    """
 
     def find(name: str) -> object:
-        if name not in origins:
+        own = f"{package}.{name}"
+        if name not in origins and (name.startswith("_") or find_spec(own) is None):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(origins[name])
-        found = module if origins[name] == f"{package}.{name}" else getattr(module, name)
+        origin = origins.get(name, own)
+        module = import_module(origin)
+        found = module if origin == own else getattr(module, name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -8,13 +8,6 @@ if TYPE_CHECKING:
     from cnf.pde import domains, tuning
     from cnf.pde.problems import Answer, Check, Grid, Problem
 
-__getattr__, __dir__ = late_names(
-    __name__,
-    {
-        "domains": "cnf.pde.domains",
-        "tuning": "cnf.pde.tuning",
-        **from_modules({"cnf.pde.problems": "Answer Check Grid Problem"}),
-    },
-)
+__getattr__, __dir__ = late_names(__name__, from_modules({"cnf.pde.problems": "Answer Check Grid Problem"}))
 
 __all__ = ["Answer", "Check", "Grid", "Problem", "domains", "tuning"]

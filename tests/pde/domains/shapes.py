@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ellipe
 
-from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, Polygon, Timed, Union
+from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, LevelSet, Polygon, Timed, Union
 
 Formula = Callable[[np.ndarray], np.ndarray]  # columns of points -> positive inside, negative outside
 
@@ -110,6 +111,31 @@ KNOWN = {
         lambda p: np.maximum(np.minimum(disk(*p, 0, 0, 3), -disk(*p, 0, 0, 2)), disk(*p, 0, 0, 1)),
         1e-9,
     ),
+    "ellipse": Known(
+        LevelSet("x^2 + 4 y^2 - 1", (-1.3, -1.1), (1.2, 1.1), name="rim"),
+        math.pi / 2,
+        4 * ellipe(0.75),
+        lambda p: 1 - p[0] ** 2 - 4 * p[1] ** 2,
+    ),
+    "ring": Known(  # two curves
+        LevelSet(r"(x^2 + y^2 - 1)(x^2 + y^2 - \frac{1}{4})", (-1.5, -1.5), (1.5, 1.5)),
+        0.75 * math.pi,
+        3 * math.pi,
+        lambda p: np.minimum(disk(*p, 0, 0, 1), -disk(*p, 0, 0, 0.5)),
+    ),
+    "diamond": Known(  # four corners
+        LevelSet(r"|x| + |y - 1| - 1", (-2, -2), (2, 3)),
+        2.0,
+        4 * math.sqrt(2),
+        lambda p: 1 - np.abs(p[0]) - np.abs(p[1] - 1),
+    ),
+    "bitten ellipse": Known(  # cut along its short axis
+        Difference(LevelSet("x^2 + 4 y^2 - 1", (-2, -2), (2, 2)), [Box((0, -1), (2, 1), name="cut")]),
+        math.pi / 4,
+        2 * ellipe(0.75) + 1,
+        lambda p: np.minimum(1 - p[0] ** 2 - 4 * p[1] ** 2, -p[0]),
+        1e-6,
+    ),
     "cave": Known(
         Difference(Box((0, 0, 0), (1, 1, 1)), [Ball((0.5, 0.5, 0.5), 0.3, name="cave")]),
         1 - 4 / 3 * math.pi * 0.3**3,
@@ -135,6 +161,6 @@ TIMED = {
         known.accuracy,
     )
     for name, known in KNOWN.items()
-    if name in ("interval", "box 2", "disk", "hole", "L touching", "ball 3")
+    if name in ("interval", "box 2", "disk", "hole", "L touching", "ball 3", "ring")
 }
 ALL = KNOWN | {f"timed {name}": known for name, known in TIMED.items()}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cnf.pde.domains.description import describe, domain_from, to_text
     from cnf.pde.domains.domain import Domain, Sample
     from cnf.pde.domains.layouts import LAYOUTS
+    from cnf.pde.domains.level_set import LevelSet
     from cnf.pde.domains.polygon import Polygon
     from cnf.pde.domains.timed import Timed
 
@@ -24,6 +25,7 @@ __getattr__, __dir__ = late_names(
             "cnf.pde.domains.description": "describe domain_from to_text",
             "cnf.pde.domains.domain": "Domain Sample",
             "cnf.pde.domains.layouts": "LAYOUTS",
+            "cnf.pde.domains.level_set": "LevelSet",
             "cnf.pde.domains.polygon": "Polygon",
             "cnf.pde.domains.timed": "Timed",
         }
@@ -39,6 +41,7 @@ __all__ = [
     "Domain",
     "Intersection",
     "Interval",
+    "LevelSet",
     "Polygon",
     "Sample",
     "Timed",

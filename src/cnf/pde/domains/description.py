@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sympy as sp
 
 from cnf.errors import DomainError
 from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
+from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.polygon import Polygon
 from cnf.pde.domains.tables import MOST_ENTRIES, check_shape, refuse_too_many
 from cnf.pde.domains.timed import Timed
 
+Number = Callable[[object], float]
+Expression = Callable[[str], sp.Expr]
 
-def domain_from(description: Mapping[str, object], number: Callable[[object], float] | None = None) -> Domain:
+
+def domain_from(
+    description: Mapping[str, object],
+    number: Number | None = None,
+    *,
+    expression: Expression | None = None,
+    coordinates: Sequence[str] = (),
+    folder: Path | None = None,
+) -> Domain:
     """The domain that a table such as `{"type": "box", "lower": [0, 0], "upper": [1, 1], "time": [0, 1]}` describes.
 
-    `number` turns every numeric entry into a float; left out, entries must be numbers. Its own `CnfError`s pass
-    through, so that a text such as 'pi' can be refused where it is read.
+    `number` turns every numeric entry into a float; left out, entries must be numbers. `expression` reads LaTeX in the
+    `coordinates`. Their own `CnfError`s pass through, so that a text such as 'pi' can be refused where it is read.
+    Files are looked for in `folder`.
     """
     refuse_too_many(description)
-    return _Reader(number).read(description, "domain", 1)
+    return _Reader(number, expression, tuple(coordinates), folder or Path()).read(description, "domain", 1)
 
 
 def describe(domain: Domain) -> dict[str, object]:
@@ -41,6 +57,12 @@ def describe(domain: Domain) -> dict[str, object]:
             entries = {"type": "polygon", "vertices": [list(vertex) for vertex in domain.vertices]}
             if domain.edges is not None:
                 entries["edges"] = list(domain.edges)
+        case LevelSet():
+            expression = domain.level.latex
+            if expression is None:
+                raise DomainError("a level set by a Python function cannot be described; give it in LaTeX")
+            entries = {"type": "level-set", "expression": expression, "coordinates": list(domain.level.names)}
+            entries |= {"lower": list(domain.low), "upper": list(domain.high)}
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -68,6 +90,9 @@ def to_text(domain: Domain) -> str:
             return f"polygon{name} " + (
                 f"through {listed}" if len(domain.vertices) <= 6 else f"of {len(domain.vertices)} vertices"
             )
+        case LevelSet():
+            shown = domain.level.latex or "the level function"
+            return f"level set{name} of {shown if len(shown) <= 80 else 'an expression'}, negative inside"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():
@@ -92,11 +117,14 @@ def _list_text(shapes: Sequence[Domain]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+@dataclass(frozen=True)
 class _Reader:
     """Reads nested tables; every error names the place, such as `domain.minus[0].radius`."""
 
-    def __init__(self, number: Callable[[object], float] | None):
-        self.convert = number
+    number: Number | None
+    expression: Expression | None
+    coordinates: tuple[str, ...]
+    folder: Path
 
     def read(self, table: object, place: str, depth: int) -> Domain:
         kind, entries = check_shape(table, place, depth)
@@ -136,12 +164,25 @@ class _Reader:
                     if not isinstance(edge, str):
                         raise DomainError(f"{place}.edges[{k}] must be a text, got {edge!r}")
                 return Polygon(vertices, name=name, edges=edges)
+            case "level-set":
+                return self._level_set(entries, name, place)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)
             case _:
                 shapes = self._shapes(entries["of"], f"{place}.of", depth)
                 return (Union if kind == "union" else Intersection)(shapes, name=name)
+
+    def _level_set(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        latex = entries["expression"]
+        if not isinstance(latex, str):
+            raise DomainError(f"{place}.expression must be LaTeX in the coordinates, negative inside, got {latex!r}")
+        lower, upper = (self._numbers(entries[k], f"{place}.{k}") for k in ("lower", "upper"))
+        names = self.coordinates[: len(lower)] or None
+        if "coordinates" in entries:
+            names = tuple(map(str, self._list(entries["coordinates"], f"{place}.coordinates")))
+        level = latex if self.expression is None else self.expression(latex)
+        return LevelSet(level, lower, upper, name=name, coordinates=names)
 
     def _shapes(self, value: object, place: str, depth: int) -> list[Domain]:
         tables = [value] if isinstance(value, Mapping) else self._list(value, place)
@@ -165,10 +206,10 @@ class _Reader:
         return [self._number(entry, f"{place}[{k}]") for k, entry in enumerate(self._list(value, place))]
 
     def _number(self, value: object, place: str) -> float:
-        if self.convert is None:
+        if self.number is None:
             return as_number(value, place)
         try:
-            converted = self.convert(value)
+            converted = self.number(value)
         except (TypeError, ValueError) as error:
             raise DomainError(f"{place} is not a number: {value!r} ({error})") from None
         return as_number(converted, place)

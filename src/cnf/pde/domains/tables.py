@@ -17,12 +17,13 @@ KEYS: dict[str, tuple[str, ...]] = {
     "disk": ("center", "radius"),
     "ball": ("center", "radius"),
     "polygon": ("vertices",),
+    "level-set": ("expression", "lower", "upper"),
     "union": ("of",),
     "difference": ("of", "minus"),
     "intersection": ("of",),
 }
 
-OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",)}
+OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",), "level-set": ("coordinates",)}
 
 
 def check_shapes(table: object, place: str = "domain", depth: int = 1) -> None:

@@ -147,7 +147,7 @@ def face_sample(faces: Sequence[Face], counts: Counts) -> Sample:
     for axis, side in sorted({(f.axis, f.side) for f in faces}):
         own = [f for f in faces if (f.axis, f.side) == (axis, side)]
         low, high = (np.stack([getattr(f, name) for f in own]) for name in ("lower", "upper"))
-        fewer = side == 0 and axis == min(counts.circular, default=-1)
+        fewer = side == 0 and axis in counts.circular
         placed = face_points(low, high, axis, counts, fewer).reshape(-1, low.shape[1])
         unit = np.zeros_like(placed)
         unit[:, axis] = 2.0 * side - 1.0

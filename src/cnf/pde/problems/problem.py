@@ -159,6 +159,14 @@ class Problem:
             self._use(value, where)
         return read_number(value, self.space.frame, self.parameters, where)
 
+    def _expression(self, latex: str, where: tuple[str | int, ...]) -> sp.Expr:
+        """LaTeX in the coordinates and parameters."""
+        self._use(latex, where)
+        try:
+            return read_expression(latex, self.space.frame, dict(self.parameters))
+        except LatexError as error:
+            raise ProblemError(in_file(error), where) from None
+
     def used_in(self, latex: str, extra: Mapping[str, object], where: tuple[str | int, ...]) -> set[str]:
         """The names of parameters and extra coefficients that an equation uses."""
         try:
@@ -215,7 +223,13 @@ class Problem:
             domain = given
         elif isinstance(given, Mapping):
             try:
-                domain = domain_from(given, number=lambda value: self.number(value, where))
+                domain = domain_from(
+                    given,
+                    number=lambda value: self.number(value, where),
+                    expression=lambda latex: self._expression(latex, where),
+                    coordinates=self.space.coordinates,
+                    folder=self.folder,
+                )
             except ProblemError:
                 raise
             except CnfError as error:
@@ -252,13 +266,7 @@ class Problem:
                 continue
             if not isinstance(value, str | int | float) or isinstance(value, bool):
                 raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", where)
-            text = str(value)
-            self._use(text, where)
-            try:
-                expression = read_expression(text, self.space.frame, dict(self.parameters))
-            except LatexError as error:
-                raise ProblemError(in_file(error), where) from None
-            found[channel] = _evaluator(expression, self.space)
+            found[channel] = _evaluator(self._expression(str(value), where), self.space)
         for channel, function in found.items():
             self._try_exact(channel, function)
         return found or None
