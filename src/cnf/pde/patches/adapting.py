@@ -23,6 +23,7 @@ from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
@@ -78,16 +79,27 @@ class Adapted:
         return self.rounds[self.best]
 
 
-def adapt(question: Question, target: float | None, probes: Tensor, report: Callable[[Round], object]) -> Adapted:
-    """Refine until the estimate is below the target, or nothing more is to be had; `probes` (P, D) compare fields."""
+def adapt(
+    question: Question,
+    target: float | None,
+    probes: Tensor,
+    report: Callable[[Round], object],
+    missed: Callable[[Solution], float] = lambda solution: 0.0,
+) -> Adapted:
+    """Refine until the estimate is below the target, or nothing more is to be had.
+
+    `probes` (P, D) compare fields; the estimate is never below what `missed` says that a field misses of its boundary.
+    """
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
     degree = (DEGREES[domain.dimension],) * domain.dimension
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
+    base = diffused_jumps(question, orders)
+    cells = first_cells(domain, [c.centre for c in corners])
     cells = follow(
-        first_cells(domain, [c.centre for c in corners]),
+        cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9),
@@ -99,14 +111,15 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     interrupted = False
     try:
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners)))
+            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners, base)))
             report(rounds[-1])
             last = rounds[-1]
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
                 finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
-                estimates[len(rounds) - 1] = field_difference(last.solution, finer, probes)
+                off = field_difference(last.solution, finer, probes)
+                estimates[len(rounds) - 1] = max(off, missed(last.solution))
                 if estimates[len(rounds) - 1] <= goal or stuck:
                     break
             cells = refine(last, orders)

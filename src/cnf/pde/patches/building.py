@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.bases.cells import Cells, Face
 from cnf.bases.corner_functions import CornerFunctions
@@ -31,21 +31,29 @@ from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 
 @dataclass(frozen=True)
 class Mesh:
-    """Cells, the degree on them, and their faces; `shaped` says what of them lies inside a domain that is no box."""
+    """Cells, the degree on them, and their faces; `shaped` says what of them lies inside a domain that is no box.
+
+    `base` is what is known of the field in advance.
+    """
 
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
     shaped: Shaped | None = None
     corners: tuple[CornerFunctions, ...] = ()
+    base: nn.Module | None = None
 
     @staticmethod
     def of(
-        cells: Cells, degree: Sequence[int], domain: Domain | None = None, corners: Sequence[CornerFunctions] = ()
+        cells: Cells,
+        degree: Sequence[int],
+        domain: Domain | None = None,
+        corners: Sequence[CornerFunctions] = (),
+        base: nn.Module | None = None,
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners)
         shaped = None if domain is None or plain else Shaped.of(domain, cells)
-        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base)
 
     def raised(self, by: int) -> Mesh:
         """The same with a higher degree."""
@@ -98,7 +106,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
-    return ConstrainedField(basis, constraints, tolerance=question.tolerance, on_violation="warn")
+    return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:
