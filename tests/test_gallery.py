@@ -39,6 +39,7 @@ BOUNDS: dict[str, dict[str, float]] = {
     "poisson_1d": {"u": 1e-12},
     "poisson_2d": {"u": 1e-11},
     "poisson_holes": {"u": 1e-11},
+    "quench": {"u": 1e-9},
     "sensors": {"u": 1e-8},
     "stokes": {"u": 1e-9, "v": 1e-9, "p": 1e-7},
     "unit_mass": {"p": 1e-12},

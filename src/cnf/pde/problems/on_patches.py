@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -42,7 +43,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
             report(trials[-1])
 
     try:
-        adapted = adapt(question_of(problem), problem.solving.target, probes, tell)
+        missed = partial(miss_boundary, problem, probes)
+        adapted = adapt(question_of(problem), problem.solving.target, probes, tell, missed)
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -51,7 +53,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         ) from None
     solution = adapted.chosen.solution
     with torch.no_grad():
-        held_out, boundary = look_between(problem, solution, probes)
+        held_out = look_between(problem, solution)
+        boundary = miss_boundary(problem, probes, solution)
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -108,17 +111,21 @@ def as_trial(found: Round) -> Trial:
     )
 
 
-def look_between(problem: Problem, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
-    """What every equation misses between its points, and what values on the boundary miss of the field's size."""
+def look_between(problem: Problem, solution: Solution) -> dict[str, float]:
+    """What every equation misses between its points."""
     found = {c.name: math.nan for c in solution.constraints}
     checks = problem.checks()
-    boundary, size = 0.0, float(solution(probes).square().mean().sqrt()) or 1.0
     if checks:
         found |= {name: float(value) for name, value in HeldOutEquations(checks).by_equation(solution).items()}
-    for check in checks:
-        if check.operator.order == 0:
-            boundary = max(boundary, float(solution.residual(check).square().mean().sqrt()) / size)
-    return found, boundary
+    return found
+
+
+def miss_boundary(problem: Problem, probes: Tensor, solution: Solution) -> float:
+    """What values on the boundary miss of the field's size between their points."""
+    with torch.no_grad():
+        size = float(solution(probes).square().mean().sqrt()) or 1.0
+        values = [check for check in problem.checks() if check.operator.order == 0]
+        return max((float(solution.residual(c).square().mean().sqrt()) / size for c in values), default=0.0)
 
 
 def refuse_unsuitable(problem: Problem) -> None:
@@ -145,7 +152,8 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
-    if not domain._is_box and any(n != 2 for highest in orders.highest for n in highest):
+    own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
+    if not domain._is_box and any(n != 2 for highest in own for n in highest):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
             "so far; use method = 'waves'",
@@ -153,7 +161,7 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
-        if len(different) > 1:
+        if len(different) > 1 and not any(orders.multipliers):
             raise ProblemError(
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",
