@@ -84,7 +84,7 @@ def test_names_of_faces():
     assert hollow.boundary_measure("top") == pytest.approx(2 * math.sqrt(3), rel=1e-9)
 
 
-TWO = [*OCTAHEDRON, *(np.array(OCTAHEDRON) + [0.5, 0.3, 0.2])]
+TWO = [*OCTAHEDRON, *np.add(OCTAHEDRON, (0.5, 0.3, 0.2))]
 
 
 @pytest.mark.parametrize(
