@@ -172,7 +172,7 @@ def test_saved_and_loaded(tmp_path: Path):
     problem = cnf.Problem("x y", **in_pieces(Disk((0.1, 0.15), 0.4)))
     question = question_of(problem)
     cells = first_cells(SQUARE, (), problem.regions)
-    mesh = Mesh.of(cells, (6, 6), SQUARE, (), problem.regions, stiffness_of(question))
+    mesh = Mesh.of(cells, (6, 6), SQUARE, regions=problem.regions, stiffness=stiffness_of(question))
     field = build_field(question, orders_of(question), mesh).eval()
     assert field.solution.certificate.conditions == field.basis.size
     field.save(tmp_path / "field.pt")

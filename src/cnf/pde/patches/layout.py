@@ -9,17 +9,24 @@ without the function of the highest degree in both coordinates and without one p
 is such a circle in every plane through a cell: functions of the highest degree in any two coordinates are left out, and
 the lower face across a coordinate has one point less along every later one. The systems are then square and regular, on
 hanging faces too, if values are tied at the points of the finer side and fluxes at those of the coarser one.
+
+A channel that is a multiplier, like a pressure, has as many functions as there are points inside: its degree is lower
+by the order n, and the equation it stands for, like a divergence, has the same points as the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.polynomial import legendre
 
 from cnf.bases.cells import Cells, Face
 from cnf.pde.patches.orders import Orders
+
+HAIR = 1e-8  # of half a slab
 
 
 def cut_together(cells: Cells, cut: np.ndarray, time: int | None) -> Cells:
@@ -39,9 +46,23 @@ def gauss(count: int) -> np.ndarray:
     return np.cos(np.pi * (2 * np.arange(count) + 1) / (2 * count))
 
 
-def tensor_grid(lower: np.ndarray, upper: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Chebyshev points in boxes (n, D): (n, P, D); a coordinate with lower = upper has one point."""
-    axes = [gauss(c) for c in counts]
+@cache
+def radau(count: int) -> np.ndarray:
+    """Radau points of (-1, 1): collocation in time at these damps what it does not resolve.
+
+    At points that lie symmetrically, what decays fast (modes of a fine mesh under diffusion) would stay for good. The
+    last point, the end, lies inside by a hair: on it, it would belong to the next slab.
+    """
+    series = np.zeros(count + 1)
+    series[count - 1 :] = 1.0, -1.0  # P_(n - 1) - P_n vanishes at the end
+    found = np.sort(legendre.legroots(series))
+    found[-1] = 1.0 - HAIR
+    return found[::-1].copy()
+
+
+def tensor_grid(lower: np.ndarray, upper: np.ndarray, counts: Sequence[int], time: int | None = None) -> np.ndarray:
+    """Chebyshev points in boxes (n, D): (n, P, D); a coordinate with lower = upper has one point, time has Radau's."""
+    axes = [radau(c) if k == time else gauss(c) for k, c in enumerate(counts)]
     unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)  # (P, D)
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     return centre[:, None] + half[:, None] * unit
@@ -59,6 +80,14 @@ class Counts:
         """The coordinates of space whose corners tie a cell in circles; empty if there are none."""
         spatial = self.orders.spatial
         return tuple(spatial) if len(spatial) > 1 and all(self.orders.along(k) == 2 for k in spatial) else ()
+
+    @property
+    def by_channel(self) -> list[list[int]] | None:
+        """The degrees of every channel along every coordinate, (C, D); None if all are the same."""
+        if not any(self.orders.multipliers):
+            return None
+        lower = [n - 1 for n in self.inside()]
+        return [lower if multiplier else list(self.degree) for multiplier in self.orders.multipliers]
 
     def inside(self, orders: Sequence[int] | None = None) -> list[int]:
         """Points inside for an equation of these orders along the coordinates; None: the highest of all."""
@@ -86,12 +115,12 @@ class Counts:
 
 def interior_points(cells: Cells, counts: Counts, orders: Sequence[int]) -> np.ndarray:
     """Points for an equation of these orders, (n, P, D)."""
-    return tensor_grid(cells.lower, cells.upper, counts.inside(orders))
+    return tensor_grid(cells.lower, cells.upper, counts.inside(orders), counts.orders.time)
 
 
 def face_points(lower: np.ndarray, upper: np.ndarray, axis: int, counts: Counts, fewer: bool = False) -> np.ndarray:
     """Points on faces (n, D), (n, P, D)."""
-    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis))
+    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis), counts.orders.time)
     if axis != counts.orders.time or not counts.circular:
         return found
     last = np.indices([n for k, n in enumerate(counts.face(axis)) if k != axis]).reshape(len(counts.circular), -1)

@@ -52,13 +52,16 @@ class Border:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, 2) with patches `owner` (P,); `arcs` on the boundary; `seams` per coordinate and kind.
+    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind.
 
-    `borders` are those of every interface, "values" and "fluxes".
+    `restrained` (P, 2) are the points of equations with multipliers, like a divergence: as many as those have
+    functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
+    and "fluxes".
     """
 
     interior: np.ndarray
-    owner: np.ndarray
+    restrained: np.ndarray
+    owners: tuple[np.ndarray, np.ndarray]
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
@@ -74,7 +77,7 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, arcs, along = [], [], []
+    inside, restrained, arcs, along = [], [], [], []
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
@@ -87,8 +90,18 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
                 else:
                     along.append(_Stretch(run, patch, count))
         inside.append(_inside(shaped, patch, left - around, usual))
-    owner = np.repeat(np.arange(shaped.cover.count), [len(points) for points in inside])
-    return ShapedLayout(np.concatenate(inside), owner, tuple(arcs), seams, _borders(shaped, along, stiffness))
+        restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
+    owner, restrained_owner = (
+        np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
+    )
+    return ShapedLayout(
+        np.concatenate(inside),
+        np.concatenate(restrained),
+        (owner, restrained_owner),
+        tuple(arcs),
+        seams,
+        _borders(shaped, along, stiffness),
+    )
 
 
 @dataclass(frozen=True)

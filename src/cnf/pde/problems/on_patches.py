@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
     question = question_of(problem)
     try:
-        adapted = adapt(question, problem.solving.target, probes, tell)
+        adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -58,8 +59,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         ) from None
     solution = adapted.chosen.solution
     with torch.no_grad():
-        held_out, boundary = look_between(problem, solution, probes)
-        across, jumps = look_across(question, solution, probes)
+        held_out = look_between(problem, solution) | look_across(question, solution, probes)[0]
+        boundary = miss_values(problem, probes, solution)
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -67,11 +68,11 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         adapted.chosen.field,
         solution,
         tuning,
-        held_out | across,
+        held_out,
         adapted.estimate,
         measure_errors(problem, solution),
         time.perf_counter() - started,
-        measured=max(adapted.estimate, boundary, jumps),
+        measured=max(adapted.estimate, boundary),
     )
     if problem.solving.underdetermined == "refuse" and left_open(answer):
         refuse_open(answer)
@@ -118,17 +119,22 @@ def as_trial(found: Round) -> Trial:
     )
 
 
-def look_between(problem: Problem, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
-    """What every equation misses between its points, and what values on the boundary miss of the field's size."""
+def look_between(problem: Problem, solution: Solution) -> dict[str, float]:
+    """What every equation misses between its points."""
     found = {c.name: math.nan for c in solution.constraints}
     checks = problem.checks()
-    boundary, size = 0.0, float(solution(probes).square().mean().sqrt()) or 1.0
     if checks:
         found |= {name: float(value) for name, value in HeldOutEquations(checks).by_equation(solution).items()}
-    for check in checks:
-        if check.operator.order == 0:
-            boundary = max(boundary, float(solution.residual(check).square().mean().sqrt()) / size)
-    return found, boundary
+    return found
+
+
+def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
+    """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
+    with torch.no_grad():
+        size = float(solution(probes).square().mean().sqrt()) or 1.0
+        values = [check for check in problem.checks() if check.operator.order == 0]
+        off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
+        return max([look_across(question_of(problem), solution, probes)[1], *off])
 
 
 def look_across(question: Question, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
@@ -179,7 +185,8 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
-    if not domain._is_box and any(n != 2 for highest in orders.highest for n in highest):
+    own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
+    if not domain._is_box and any(n != 2 for highest in own for n in highest):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
             "so far; use method = 'waves'",
@@ -187,7 +194,7 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
-        if len(different) > 1:
+        if len(different) > 1 and not any(orders.multipliers):
             raise ProblemError(
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",
@@ -210,6 +217,9 @@ def refuse_in_regions(problem: Problem) -> None:
                 f"the region {name!r} has {rows} equations for {channels} channels; give one for each",
                 ("equations", problem.equations[problem.constraints.index(own[-1])].number),
             )
+    question = question_of(problem)
+    if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
+        raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
 
 
 def refuse_inner_slices(problem: Problem) -> None:
