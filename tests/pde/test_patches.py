@@ -98,25 +98,34 @@ def test_damaged_tables_are_refused(change: str):
 # -- solving -------------------------------------------------------------------------------------------------------
 
 
-def test_tied_systems_are_pseudo_inverses():
-    """Random rows of five cells and random ties: the solution and its transpose are those of NumPy's pseudo-inverse."""
+@pytest.mark.parametrize("repeated", [False, True])
+def test_tied_systems_are_pseudo_inverses(repeated: bool):
+    """Random rows of five cells and random ties: the solution and its transpose are those of NumPy's pseudo-inverse.
+
+    Rows and ties that say what others say are left out of the rank; met they are all the same.
+    """
     rng = np.random.default_rng(1)
     cells, n, starts, ties = 5, 6, np.array([0, 3, 5, 9, 9, 11]), 8
     table = rng.standard_normal((11, n))
     rows = np.concatenate([np.arange(ties), np.arange(ties)])
     places = np.concatenate([rng.integers(0, 2, ties), rng.integers(2, cells, ties)])
     vectors = rng.standard_normal((2 * ties, n))
+    if repeated:
+        table[8] = table[5] - 2 * table[6]
+        places[[1, ties + 1]], vectors[[1, ties + 1]] = places[[0, ties]], 3 * vectors[[0, ties]]
     whole = np.zeros((11 + ties, cells * n))
     for cell, (a, b) in enumerate(pairwise(starts)):
         whole[a:b, cell * n : (cell + 1) * n] = table[a:b]
     for row, cell, vector in zip(rows, places, vectors, strict=True):
         whole[11 + row, cell * n : (cell + 1) * n] += vector
     factor = TiedFactor(table, starts, Ties(ties, rows, places, vectors), rng.random((cells, 2)))
-    right, z = rng.standard_normal(11 + ties), rng.standard_normal((cells, n))
+    right, z = whole @ rng.standard_normal(cells * n), rng.standard_normal((cells, n))
     inverse = np.linalg.pinv(whole)
-    assert factor.rank == 11 + ties
+    assert factor.rank == 11 + ties - 2 * repeated
     assert np.allclose(factor.solve(right[:11], right[11:]).ravel(), inverse @ right, rtol=0, atol=1e-11)
-    assert np.allclose(np.concatenate(factor.solve_transposed(z)), inverse.T @ z.ravel(), rtol=0, atol=1e-11)
+    multipliers = np.concatenate(factor.solve_transposed(z))  # of repeated rows, only what they do together counts
+    assert np.allclose(whole.T @ multipliers, whole.T @ inverse.T @ z.ravel(), rtol=0, atol=1e-11)
+    assert repeated or np.allclose(multipliers, inverse.T @ z.ravel(), rtol=0, atol=1e-11)
 
 
 POISSON = {

@@ -6,6 +6,7 @@ from cnf.bases.cells import Cells
 from cnf.bases.concat import Concat
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
+from cnf.bases.diffused_jumps import DiffusedJumps
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
 from cnf.bases.hybrid import Hybrid
@@ -27,6 +28,7 @@ __all__ = [
     "ConstraintLayer",
     "CornerFunctions",
     "Cover",
+    "DiffusedJumps",
     "Hermite",
     "Hybrid",
     "Hypernet",

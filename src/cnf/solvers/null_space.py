@@ -1,20 +1,21 @@
 """Null spaces: the smallest weights of many small systems that few rows tie together.
 
-Every cell has its own rows L_i y_i = b_i. A pivoted QR of L_i^T gives a solution and an orthonormal basis Q2_i of
-what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i whatever c_i. Rows T y = d that touch several cells
-are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a tree, until one
-cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is the smallest
-solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-inverse. Nothing
-is ever squared.
+Every cell has its own rows L_i y_i = b_i. A QR of L_i^T that reveals their rank gives a solution and an orthonormal
+basis Q2_i of what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i whatever c_i. Rows T y = d that touch
+several cells are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a
+tree, until one cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is
+the smallest solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-
+inverse. Nothing is ever squared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 DEPENDENT = 1e-12  # diagonal of R, relative to its first entry, below which rows say nothing new
@@ -22,38 +23,45 @@ DEPENDENT = 1e-12  # diagonal of R, relative to its first entry, below which row
 
 @dataclass(frozen=True)
 class LocalFactor:
-    """One cell: Q1 (n, r), Q2 (n, n - r), R (r, m) of the rows divided by `scale` (m,), in the order `pivot` (m,)."""
+    """One cell: Q (n, n) and R (r, r) of the r independent ones of its rows divided by `scale` (m,).
 
-    first: np.ndarray
-    null: np.ndarray
+    Q stays a product of reflections, times `turn` (k, k) in the first k directions if rows depend on each other. Its
+    first r columns span the rows, the others leave them alone: `null` coordinates are weights of those.
+    """
+
+    reflections: np.ndarray  # (n, k), as LAPACK keeps them
+    factors: np.ndarray  # (k,)
+    turn: np.ndarray | None
     triangle: np.ndarray
-    pivot: np.ndarray
+    pivot: np.ndarray  # (r,) rows in the order of the triangle
     scale: np.ndarray
+    active: np.ndarray | None = None  # (all unknowns,) bool: which of them are the n; None: all
 
     @staticmethod
-    def over(rows: np.ndarray, active: np.ndarray) -> LocalFactor:
-        """`rows` (m, n) in the unknowns that are `active` (n,); the others stay zero."""
-        if active.all():
-            return LocalFactor.of(rows)
-        found = LocalFactor.of(rows[:, active])
-        wide = [np.zeros((len(active), part.shape[1])) for part in (found.first, found.null)]
-        for whole, part in zip(wide, (found.first, found.null), strict=True):
-            whole[active] = part
-        return replace(found, first=wide[0], null=wide[1])
+    def of(rows: np.ndarray, active: np.ndarray | None = None) -> LocalFactor:
+        """`rows` (m, n) in the unknowns that are `active` (n,); the others stay zero.
 
-    @staticmethod
-    def of(rows: np.ndarray) -> LocalFactor:
-        """`rows` (m, n)."""
-        if not rows.shape[0]:
-            n = rows.shape[1]
-            empty = np.zeros(0)
-            return LocalFactor(np.zeros((n, 0)), np.eye(n), np.zeros((0, 0)), empty.astype(int), empty)
-        size = np.linalg.norm(rows, axis=1)
+        Pivoting costs five times as much as reflections alone, so it is left to rows that turn out to be nearly
+        dependent: then the triangle is factored again, which is smaller than the rows.
+        """
+        own = rows if active is None or active.all() else rows[:, active]
+        size = np.linalg.norm(own, axis=1)
         scale = np.where(size > 0, size, 1.0)
-        q, r, pivot = scipy.linalg.qr((rows / scale[:, None]).T, pivoting=True, check_finite=False)
-        diagonal = np.abs(np.diag(r))
-        rank = int((diagonal > DEPENDENT * diagonal[0]).sum()) if len(diagonal) else 0
-        return LocalFactor(q[:, :rank], q[:, rank:], r[:rank, :rank], pivot[:rank], scale)
+        m, n = own.shape
+        if not m or not n:
+            none = np.zeros(0, dtype=int)
+            empty = np.zeros((n, 0)), np.zeros(0), None, np.zeros((0, 0)), none, scale
+            return LocalFactor(*empty, active if own is not rows else None)
+        work = int(lapack.dgeqrf_lwork(n, m)[0])
+        found, factors, _, _ = lapack.dgeqrf((own / scale[:, None]).T, lwork=work, overwrite_a=True)
+        k = min(m, n)
+        triangle, pivot, turn = np.asfortranarray(found[:k]), np.arange(m), None
+        if m > n or lapack.dtrcon(triangle)[0] <= m * DEPENDENT:
+            turn, triangle, pivot = scipy.linalg.qr(np.triu(triangle), pivoting=True, check_finite=False)
+            diagonal = np.abs(np.diag(triangle))
+            rank = int((diagonal > DEPENDENT * diagonal[0]).sum())
+            triangle, pivot = np.asfortranarray(triangle[:rank, :rank]), pivot[:rank]
+        return LocalFactor(found[:, :k], factors, turn, triangle, pivot, scale, active if own is not rows else None)
 
     @property
     def rank(self) -> int:
@@ -61,18 +69,54 @@ class LocalFactor:
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """The smallest y (n,) with L y = right (m,); rows beyond the rank are left to the others."""
-        if not self.rank:
-            return np.zeros(self.first.shape[0])
-        own = (right / self.scale)[self.pivot]
-        return self.first @ scipy.linalg.solve_triangular(self.triangle, own, trans="T", check_finite=False)
+        inner = np.zeros(self.reflections.shape[0])
+        if self.rank:
+            inner[: self.rank] = self._solve_triangle((right / self.scale)[self.pivot], 1)
+        return self._from_directions(inner)
 
     def solve_transposed(self, z: np.ndarray) -> np.ndarray:
         """The multipliers (m,) of the rows: L^+T z."""
         found = np.zeros(self.scale.shape[0])
         if self.rank:
-            inner = scipy.linalg.solve_triangular(self.triangle, self.first.T @ z, check_finite=False)
-            found[self.pivot] = inner
+            found[self.pivot] = self._solve_triangle(self._in_directions(z[None])[0, : self.rank], 0)
         return found / self.scale
+
+    def free(self, c: np.ndarray) -> np.ndarray:
+        """What null coordinates (n - r,) stand for, (n,)."""
+        return self._from_directions(np.concatenate([np.zeros(self.rank), c]))
+
+    def on_free(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (l, n) as rows over the null coordinates, (l, n - r)."""
+        return self._in_directions(rows)[:, self.rank :]
+
+    def _solve_triangle(self, right: np.ndarray, transposed: int) -> np.ndarray:
+        return lapack.dtrtrs(self.triangle, right, trans=transposed)[0]
+
+    def _in_directions(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (l, n) times Q."""
+        own = rows if self.active is None else rows[:, self.active]
+        found = self._reflected(np.ascontiguousarray(own).T, "T")
+        if self.turn is not None:
+            found[: len(self.turn)] = self.turn.T @ found[: len(self.turn)]
+        return found.T
+
+    def _from_directions(self, inner: np.ndarray) -> np.ndarray:
+        """Q times `inner` (n,)."""
+        if self.turn is not None:
+            inner = np.concatenate([self.turn @ inner[: len(self.turn)], inner[len(self.turn) :]])
+        own = self._reflected(inner[:, None], "N")[:, 0]
+        if self.active is None:
+            return own
+        found = np.zeros(len(self.active))
+        found[self.active] = own
+        return found
+
+    def _reflected(self, columns: np.ndarray, trans: str) -> np.ndarray:
+        """The reflections, "T"ransposed or not, of columns (n, l)."""
+        if not columns.size or not len(self.factors):
+            return np.array(columns)
+        work = 64 * (columns.shape[1] + 65)  # a block of reflections and its triangle
+        return lapack.dormqr("L", trans, self.reflections, self.factors, columns, work)[0]
 
 
 @dataclass(frozen=True)
@@ -115,7 +159,7 @@ class TiedFactor:
     """All cells factored and merged; `starts` (cells + 1,) says which rows of the table (M, n) belong to a cell.
 
     `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction, `active` (cells, n)
-    which unknowns a cell has; None: all.
+    which unknowns a cell has, `column` (n,) what their functions are multiplied by; None: all, and by 1.
     """
 
     def __init__(
@@ -126,15 +170,19 @@ class TiedFactor:
         centres: np.ndarray,
         time: int | None = None,
         active: np.ndarray | None = None,
+        column: np.ndarray | None = None,
     ):
         self.starts, self.ties = starts, ties
+        self.column = np.ones(table.shape[1]) if column is None else column
         own = np.ones((len(starts) - 1, table.shape[1]), dtype=bool) if active is None else active
         with threadpool_limits(1, "blas"):  # threads only get in each other's way on matrices this small
             self._factor(table, centres, time, own)
 
     def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None, active: np.ndarray) -> None:
         starts, ties = self.starts, self.ties
-        self.local = [LocalFactor.over(table[a:b], own) for (a, b), own in zip(pairwise(starts), active, strict=True)]
+        self.local = [
+            LocalFactor.of(table[a:b] * self.column, own) for (a, b), own in zip(pairwise(starts), active, strict=True)
+        ]
         order = np.argsort(ties.cells, kind="stable")
         bounds = np.searchsorted(ties.cells[order], np.arange(len(self.local) + 1))
         self._entries = [order[a:b] for a, b in pairwise(bounds)]  # of every cell
@@ -150,7 +198,11 @@ class TiedFactor:
         parts: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # ties, entries of each, in null coordinates
         for cell, (own, factor) in enumerate(zip(self._entries, self.local, strict=True)):
             rows = self.ties.rows[own]
-            parts[cell] = (rows, np.ones(len(rows), dtype=np.int64), self.ties.vectors[own] @ factor.null)
+            parts[cell] = (
+                rows,
+                np.ones(len(rows), dtype=np.int64),
+                factor.on_free(self.ties.vectors[own] * self.column),
+            )
         for first, second in order:
             (rows_a, count_a, a), (rows_b, count_b, b) = parts.pop(first), parts.pop(second)
             rows = np.union1d(rows_a, rows_b)
@@ -165,12 +217,12 @@ class TiedFactor:
             left = both[~done]
             number = len(self.local) + len(self.fronts)
             self.fronts.append(Front((first, second), a.shape[1], rows[done], rows[~done], factor, left))
-            parts[number] = (rows[~done], counts[~done], left @ factor.null)
+            parts[number] = (rows[~done], counts[~done], factor.on_free(left))
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """The smallest y (cells, n) with L y = right (M,) and T y = tied."""
         y = np.stack([f.solve(right[a:b]) for f, (a, b) in zip(self.local, pairwise(self.starts), strict=True)])
-        reached = self.ties.applied(y)  # T y of what is fixed so far
+        reached = self.ties.applied(y * self.column)  # T y of what is fixed so far
         fixed = []
         for front in self.fronts:
             c = front.factor.solve(tied[front.finished] - reached[front.finished])
@@ -180,19 +232,19 @@ class TiedFactor:
         for k in reversed(range(len(self.fronts))):
             front, c = self.fronts[k], fixed[k]
             above = free.pop(len(self.local) + k, None)
-            c = c if above is None else c + front.factor.null @ above
+            c = c if above is None else c + front.factor.free(above)
             free[front.parts[0]], free[front.parts[1]] = c[: front.width], c[front.width :]
         for cell, c in free.items():
-            y[cell] += self.local[cell].null @ c
+            y[cell] += self.local[cell].free(c)
         return y
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B^+T z for z (cells, n): the multipliers of the rows (M,) and of the ties. `solve` transposed."""
-        towards: dict[int, np.ndarray] = {cell: f.null.T @ z[cell] for cell, f in enumerate(self.local)}
+        towards: dict[int, np.ndarray] = {cell: f.on_free(z[cell][None])[0] for cell, f in enumerate(self.local)}
         inner = []
         for k, front in enumerate(self.fronts):
             g = np.concatenate([towards.pop(part) for part in front.parts])
-            towards[len(self.local) + k] = front.factor.null.T @ g
+            towards[len(self.local) + k] = front.factor.on_free(g[None])[0]
             inner.append(g)
         ties = np.zeros(self.ties.count)
         reached = np.zeros(self.ties.count)
@@ -200,7 +252,7 @@ class TiedFactor:
             found = front.factor.solve_transposed(g + front.left.T @ reached[front.outstanding])
             ties[front.finished] = found
             reached[front.finished] = -found
-        rest = z + self.ties.transposed(reached, len(self.local))
+        rest = z + self.ties.transposed(reached, len(self.local)) * self.column
         parts = [f.solve_transposed(rest[k]) for k, f in enumerate(self.local)]
         return np.concatenate(parts) if parts else np.zeros(0), ties
 

@@ -73,12 +73,11 @@ class TiedPlan(Plan):
     column: Tensor  # (C n,)
 
     def __post_init__(self) -> None:
-        system, column = self.system, self.column.numpy()
-        ties = Ties(system.ties, system.tied_rows, system.tied_cells, system.vectors.detach().double().numpy() * column)
-        cells = self.basis.cells
-        table = system.table.detach().double().numpy() * column
-        centres = (cells.lower + cells.upper) / 2
-        factor = TiedFactor(table, system.starts, ties, centres, self.basis.time, self.basis.active())
+        system, cells = self.system, self.basis.cells
+        vectors, table = (a.detach().double().numpy() for a in (system.vectors, system.table))
+        ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
+        centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
+        factor = TiedFactor(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy())
         object.__setattr__(self, "factor", factor)
 
     factor: TiedFactor = None  # type: ignore[assignment]
@@ -86,10 +85,9 @@ class TiedPlan(Plan):
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
         right, tied = self.system.right([*targets, *brought])
-        column = self.column.to(right)
-        y = _SolveTied.apply(self.system.table * column, self.system.vectors * column, right, tied, self.factor)
+        found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
         channels = len(self.basis.space.channels)
-        weights = (y * column).reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
+        weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
         if self.evaluator.extra:
             shared = weights[:, :, :1].expand_as(weights)
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
@@ -98,11 +96,11 @@ class TiedPlan(Plan):
 
 
 class _SolveTied(torch.autograd.Function):
-    """y = B^+ (b, d), B = (L, T): gradients of the pseudo-inverse of full row rank,
+    """w = S y with y = B^+ (b, d), B = (L, T) S and S the columns' weights. Gradients at full row rank:
 
-    lambda = B^+T g,  mu = B^+T y,  dL/db = lambda,  dL/dB = -lambda y^T + mu (g - B^T lambda)^T,
+    g = S dL/dw,  lambda = B^+T g,  mu = B^+T y,  dL/db = lambda,  dL/dB = -lambda y^T + mu (g - B^T lambda)^T,
 
-    for the stored entries only.
+    for the stored entries only; dL/d(L, T) = dL/dB S.
     """
 
     @staticmethod
@@ -111,15 +109,16 @@ class _SolveTied(torch.autograd.Function):
         y = torch.from_numpy(found).to(right)
         ctx.factor = factor
         ctx.save_for_backward(table, vectors, y)
-        return y
+        return y * torch.from_numpy(factor.column).to(right)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: Tensor):
         table, vectors, y = ctx.saved_tensors
         factor: TiedFactor = ctx.factor
-        g = grad.double().numpy()
-        rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g))
+        column = torch.from_numpy(factor.column).to(y)
+        g = grad * column
+        rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g.double().numpy()))
         grad_table = grad_vectors = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
             more, more_ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(y.double().numpy()))
@@ -127,9 +126,9 @@ class _SolveTied(torch.autograd.Function):
             cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
             back = torch.zeros_like(y).index_add(0, owner, table * rows[:, None])
             back = back.index_add(0, cells, vectors * ties[numbers][:, None])
-            rest = grad - back
-            grad_table = more[:, None] * rest[owner] - rows[:, None] * y[owner]
-            grad_vectors = more_ties[numbers][:, None] * rest[cells] - ties[numbers][:, None] * y[cells]
+            rest, scaled = (g - back * column) * column, y * column
+            grad_table = more[:, None] * rest[owner] - rows[:, None] * scaled[owner]
+            grad_vectors = more_ties[numbers][:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
         return grad_table, grad_vectors, rows, ties, None
 
 
@@ -213,25 +212,28 @@ class CellExpansion(Expansion):
         return total
 
 
+@dataclass(frozen=True)
+class Entries:
+    """One request of a probe: what it adds to conditions (P,) in the functions of cells (P,)."""
+
+    points: Tensor
+    request: Request
+    conditions: Tensor
+    cells: Tensor
+    sign: float
+
+
 def gather(
     evaluator: PiecewiseEvaluator, constraints: Sequence[Constraint], ties: Sequence[Tie], channels: int, n: int
 ) -> TiedSystem:
     """All conditions as rows over cells."""
-    conditions, cells, vectors = [], [], []
+    found: list[Entries] = []
     start = 0
 
     def add(probe: Probe, places: Tensor, count: int, sign: float = 1.0) -> None:
         owners = torch.arange(count).repeat_interleave(probe.nodes)
-        for k, r in enumerate(probe.rows):
-            request = probe.requests[k]
-            rows = _in_pieces(evaluator, probe.points, places, request)
-            vector = rows.new_zeros(rows.shape[0], channels, n)
-            own = int(evaluator.polynomial.sum())
-            vector[:, request.channel, :own] = sign * rows[:, :own]
-            vector[:, 0, own:] = sign * rows[:, own:]  # one weight for all channels of a corner function
-            conditions.append(start + r * count + owners)
-            cells.append(places)
-            vectors.append(vector.flatten(1))
+        for r, request in zip(probe.rows, probe.requests, strict=True):
+            found.append(Entries(probe.points, request, start + r * count + owners, places, sign))
 
     for constraint in constraints:
         for probe in constraint.expanded():
@@ -242,40 +244,49 @@ def gather(
             for probe in condition.expanded():
                 add(probe, places, condition.points.shape[0], sign)
         start += tie.condition.rows
-    return _sorted(
-        torch.cat(conditions).numpy(), torch.cat(cells).numpy(), torch.cat(vectors), start, evaluator.cells.count
-    )
+    return _sorted(evaluator, found, start, channels, n)
 
 
-def _in_pieces(evaluator: PiecewiseEvaluator, points: Tensor, cells: Tensor, request: Request) -> Tensor:
-    step = max(1, ENTRIES // evaluator.local_size)
-    pieces = (slice(start, start + step) for start in range(0, points.shape[0], step))
-    parts = [evaluator.local_rows(points[rows], cells[rows], [request.at(rows)])[:, 0] for rows in pieces]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _sorted(condition: np.ndarray, cell: np.ndarray, vectors: Tensor, count: int, cells: int) -> TiedSystem:
+def _sorted(evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int) -> TiedSystem:
     """Entries of the same condition and cell are added up; conditions of one cell go to it, the others are ties."""
-    keys, inverse = np.unique(condition * cells + cell, return_inverse=True)
-    merged = vectors
-    if len(keys) < len(condition):
-        merged = vectors.new_zeros(len(keys), vectors.shape[1]).index_add(0, torch.from_numpy(inverse), vectors)
-    elif not (np.diff(condition * cells + cell) > 0).all():
-        merged = vectors[torch.from_numpy(np.argsort(condition * cells + cell, kind="stable"))]
+    cells = evaluator.cells.count
+    pairs = torch.cat([e.conditions * cells + e.cells for e in entries]).numpy()
+    keys, inverse = np.unique(pairs, return_inverse=True)
     owner, place = keys // cells, keys % cells
-    touched = np.bincount(owner, minlength=count)
-    local = touched[owner] == 1
+    local = np.bincount(owner, minlength=count)[owner] == 1
     own = np.flatnonzero(local)
     own = own[np.argsort(place[own], kind="stable")]
-    starts = np.searchsorted(place[own], np.arange(cells + 1))
     shared = np.flatnonzero(~local)
     tied = np.unique(owner[shared])
+    where = np.empty(len(keys), dtype=np.int64)  # the rows of the table come first, then those over several cells
+    where[np.concatenate([own, shared])] = np.arange(len(keys))
+    starts = np.searchsorted(place[own], np.arange(cells + 1))
+    whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
     return TiedSystem(
-        merged[torch.from_numpy(own)],
+        whole[: len(own)],
         starts,
         np.searchsorted(tied, owner[shared]),
         place[shared],
-        merged[torch.from_numpy(shared)],
+        whole[len(own) :],
         np.concatenate([owner[own], tied]),
         len(tied),
     )
+
+
+def _added_up(
+    evaluator: PiecewiseEvaluator, entries: Sequence[Entries], where: Tensor, shape: tuple[int, int, int]
+) -> Tensor:
+    """Rows (K, C n), evaluated in pieces and written once: they are most of the memory that a solve takes."""
+    whole = torch.zeros(shape, dtype=entries[0].points.dtype)
+    step = max(1, ENTRIES // evaluator.local_size)
+    polynomials, done = int(evaluator.polynomial.sum()), 0
+    for e in entries:
+        for start in range(0, len(e.cells), step):
+            part = slice(start, start + step)
+            rows = e.sign * evaluator.local_rows(e.points[part], e.cells[part], [e.request.at(part)])[:, 0]
+            to = (where[done + start : done + start + len(rows)],)
+            whole[:, e.request.channel, :polynomials].index_put_(to, rows[:, :polynomials], accumulate=True)
+            if evaluator.extra:  # one weight for all channels of a corner function
+                whole[:, 0, polynomials:].index_put_(to, rows[:, polynomials:], accumulate=True)
+        done += len(e.cells)
+    return whole.flatten(1)

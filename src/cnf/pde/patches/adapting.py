@@ -21,14 +21,17 @@ from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of, points_inside
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
-from cnf.pde.patches.layout import cut_together
+from cnf.pde.patches.interfaces import stiffness_of
+from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
+from cnf.pde.patches.layout import Counts, cut_together
+from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
-from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
+from cnf.pde.patches.shaped import first_cells
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -45,6 +48,8 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 SMALLEST = 1e-9  # cells, of a domain that is no box
+INEXACT = 2  # rounds more for a field that is good enough but misses a condition
+SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
 MANY = 20_000  # conditions from which on patience is short
 
 
@@ -61,6 +66,10 @@ class Round:
     @property
     def worst(self) -> float:
         return float(self.off.max())
+
+    @property
+    def exact(self) -> bool:
+        return self.solution.certificate.exact
 
     @property
     def channels(self) -> int:
@@ -81,16 +90,28 @@ class Adapted:
         return self.rounds[self.best]
 
 
-def adapt(question: Question, target: float | None, probes: Tensor, report: Callable[[Round], object]) -> Adapted:
-    """Refine until the estimate is below the target, or nothing more is to be had; `probes` (P, D) compare fields."""
+def adapt(
+    question: Question,
+    target: float | None,
+    probes: Tensor,
+    report: Callable[[Round], object],
+    missed: Callable[[Solution], float] = lambda solution: 0.0,
+) -> Adapted:
+    """Refine until the estimate is below the target, or nothing more is to be had.
+
+    `probes` (P, D) compare fields; the estimate is never below what `missed` says that a field misses of its boundary.
+    """
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
     degree = (DEGREES[domain.dimension],) * domain.dimension
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
+    stiffness = stiffness_of(question)
+    base = diffused_jumps(question, orders)
+    cells = first_cells(domain, [c.centre for c in corners], question.regions)
     cells = follow(
-        first_cells(domain, [c.centre for c in corners], question.regions),
+        cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9),
@@ -103,7 +124,9 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
     sparing = raised = False
 
     def solve_on(cells: Cells) -> Round:
-        return _round(question, orders, Mesh.of(cells, degree, domain, corners, question.regions, sparing))
+        return _round(
+            question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness, sparing)
+        )
 
     try:
         found = solve_on(cells)
@@ -118,8 +141,11 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
                 finer = _round(question, orders, last.mesh.raised(FINER))
-                estimates[len(rounds) - 1] = field_difference(last.solution, finer.solution, probes)
-                if estimates[len(rounds) - 1] <= goal or stuck:
+                off = field_difference(last.solution, finer.solution, probes)
+                contradiction = contradicted(question, orders, last.mesh, last.solution)
+                estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
+                good = sum(estimate <= goal for estimate in estimates.values())
+                if stuck or (good and (last.exact or good > INEXACT)):
                     break
                 raised = finer.worst < GAIN * last.worst and max(finer.mesh.degree) <= HIGHEST_DEGREE
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
@@ -133,7 +159,9 @@ def adapt(question: Question, target: float | None, probes: Tensor, report: Call
         if len(rounds) > 1:
             moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
             estimates.setdefault(len(rounds) - 1, moved)
-    best = min(estimates, key=lambda k: estimates[k], default=len(rounds) - 1)
+    best = min(
+        estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
+    )
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
@@ -210,14 +238,46 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     x = torch.from_numpy(points)
     worst = np.zeros(mesh.patches.count)
     with torch.no_grad():
-        amplitude = float(solution(x).abs().max()) or 1.0
+        amplitudes = channel_amplitudes(solution, x)
         for k in question.inside:
             own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
             condition = question.at(k, Sample(x[torch.from_numpy(own)], None))
             shape = (condition.values.shape[0], condition.values.shape[1])
             off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
-            relative = (off / _cell_sizes(condition, shape, half[own])).amax(dim=1)
-            np.maximum.at(worst, owner[own], relative.numpy() / amplitude)
+            relative = (off / _cell_sizes(condition, shape, half[own], amplitudes)).amax(dim=1)
+            np.maximum.at(worst, owner[own], relative.numpy())
+    return worst
+
+
+def channel_amplitudes(solution: Solution, x: Tensor) -> Tensor:
+    """The largest values of the channels, (C,), none of them much smaller than the others."""
+    found = solution(x).abs().amax(dim=0)
+    return found.clamp_min(SMALL_CHANNEL * float(found.max()) or 1.0)
+
+
+def contradicted(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> float:
+    """How much of the field is due to what equations miss where they follow from the others and were left out.
+
+    Next to nothing if the data agree with each other; if not (heat is produced, and all walls are closed), it is as if
+    there were a source at that point.
+    """
+    worst = 0.0
+    for k, (points, left_out) in zip(
+        question.inside, points_inside(question, mesh, Counts(orders, mesh.degree)), strict=True
+    ):
+        if not left_out.any():
+            continue
+        x = torch.from_numpy(points[left_out])
+        amplitudes = channel_amplitudes(solution, torch.from_numpy(points))
+        half = np.tile(np.subtract(question.domain.upper, question.domain.lower) / 2, (len(x), 1))
+        number = mesh.patches.locate(points)
+        patch = number[left_out][0]
+        share = ((mesh.patches.upper - mesh.patches.lower)[patch] / (2 * half[0])).prod() / (number == patch).sum()
+        with torch.no_grad():
+            condition = question.at(k, Sample(x, None))
+            shape = (condition.values.shape[0], condition.values.shape[1])
+            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
+            worst = max(worst, share * float((off / _cell_sizes(condition, shape, half, amplitudes)).max()))
     return worst
 
 
@@ -234,14 +294,14 @@ def points_between(mesh: Mesh, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return owner[kept], points[kept]
 
 
-def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray) -> Tensor:
-    """What the operator makes of an amplitude of 1 that varies over half a patch (P, D), (P, R)."""
+def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray, amplitudes: Tensor) -> Tensor:
+    """What the operator makes of these amplitudes (C,) if they vary over half a patch (P, D), (P, R)."""
     total = torch.zeros(shape, dtype=torch.float64)
     lengths = torch.from_numpy(half)
     for probe in condition.expanded():
         for r, request in zip(probe.rows, probe.requests, strict=True):
             for index, weight in request.weights.items():
-                size = weight.abs().expand(shape[0]).clone()
+                size = amplitudes[request.channel] * weight.abs().expand(shape[0])
                 for k, order in enumerate(index):
                     size = size / lengths[:, k] ** order
                 total[:, r] = torch.hypot(total[:, r], size)
@@ -304,5 +364,5 @@ def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
         left, right = a(probes), b(probes)
     sizes = right.square().mean(dim=0).sqrt()
     off = (left - right).square().mean(dim=0).sqrt()
-    found = float((off / sizes.clamp_min(1e-3 * float(sizes.max()) or 1.0)).max())
+    found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())
     return found if math.isfinite(found) else math.inf

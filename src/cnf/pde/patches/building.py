@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cnf.bases.cells import Cells, Face
 from cnf.bases.corner_functions import CornerFunctions
@@ -23,9 +23,10 @@ from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain
 from cnf.pde.domains.domain import Sample
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
-from cnf.pde.patches.orders import Orders, orders_along
+from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
@@ -33,13 +34,18 @@ from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 
 @dataclass(frozen=True)
 class Mesh:
-    """Cells, the degree on them, and their faces; `shaped` says what of them lies inside a domain that is no box."""
+    """Cells, the degree on them, and their faces; `shaped` says what of them lies inside a domain that is no box.
+
+    `base` is what is known of the field in advance.
+    """
 
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
     shaped: Shaped | None = None
     corners: tuple[CornerFunctions, ...] = ()
+    base: nn.Module | None = None
+    stiffness: tuple[float, ...] = ()  # of the regions
 
     @staticmethod
     def of(
@@ -47,13 +53,15 @@ class Mesh:
         degree: Sequence[int],
         domain: Domain | None = None,
         corners: Sequence[CornerFunctions] = (),
+        base: nn.Module | None = None,
         regions: Regions | None = None,
+        stiffness: Sequence[float] = (),
         sparing: bool = False,
     ) -> Mesh:
         """`sparing`: fewer functions where a patch fills little of its frame, see `Shaped.of`."""
         plain = domain is None or (domain._is_box and not corners and regions is None)
         shaped = None if domain is None or plain else Shaped.of(domain, cells, regions, sparing)
-        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners))
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
         """The same with a higher degree."""
@@ -66,7 +74,7 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
-        return None if self.shaped is None else lay_out(self.shaped, self.degree)
+        return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
@@ -89,8 +97,8 @@ class Mesh:
 
 
 def orders_of(question: Question, area: int | None = None) -> Orders:
-    """Of the equations of the interior, of all regions or of one."""
-    numbers = question.inside if area is None else question.inside_of(area)
+    """Of the equations of the interior; of those of a region, by default the first: all have the same orders."""
+    numbers = question.inside_of(0 if area is None else area)
     return Orders.of([question.constraints[k] for k in numbers], question.time)
 
 
@@ -108,37 +116,64 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         orders.time,
         corners=mesh.corners,
         at_corner=mesh.at_corner,
+        channel_degrees=counts.by_channel,
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
-    return ConstrainedField(basis, constraints, tolerance=question.tolerance, on_violation="warn")
+    return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:
-    """Every equation at the points that the cells give it."""
-    found = []
-    shaped = mesh.shaped_layout
+    """Every equation at the points that the cells give it; what follows from the others is left out."""
+    samples = boundary_samples(question, mesh, counts)
+    for k, (own, left_out) in zip(question.inside, points_inside(question, mesh, counts), strict=True):
+        samples[k] = Sample(_tensor(own[~left_out]), None)
+    return [question.at(k, samples[k]) if k in samples else c for k, c in enumerate(question.constraints)]
+
+
+def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int, Sample]:
+    """By the number of the equation; inner slices, single points, files, integrals have none: they stay as they are."""
+    found: dict[int, Sample] = {}
     for k, place in enumerate(question.places):
         if place.kind == "interior":
-            if shaped is None:
-                points = interior_points(mesh.cells, counts, orders_along(question.constraints[k]))
-                points = points.reshape(-1, points.shape[2])
-            else:
-                own = mesh.region[shaped.owner] == (place.region or 0)
-                points = shaped.interior[own]
-            found.append(question.at(k, Sample(_tensor(points), None)))
             continue
-        if shaped is None:
+        if mesh.shaped_layout is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             sample = face_sample(own, counts) if own else None
         else:
-            sample = arc_sample([a for a in shaped.arcs if question.holds(k, a.curve, a.points, a.normals)])
+            arcs = mesh.shaped_layout.arcs
+            sample = arc_sample([a for a in arcs if question.holds(k, a.curve, a.points, a.normals)])
         if sample is not None:
-            found.append(question.at(k, sample))
-        else:
-            found.append(question.constraints[k])  # inside slices, single points, files, integrals: as they are
+            found[k] = sample
     return found
+
+
+def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For every equation inside its points (P, D), and which of them are left out as they follow from the rest."""
+    motions = None
+    if counts.orders.time is None:
+        holding = [question.constraints[k] for k in (*question.inside, *boundary_samples(question, mesh, counts))]
+        motions = free_motions(holding, question.domain.lower, question.domain.upper)
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for area in range(question.areas):
+        own = Counts(orders_of(question, area), mesh.degree)
+        points = [interior(mesh, own, equation, area) for equation in own.orders.equations]
+        left_out = [np.zeros(len(p), dtype=bool) for p in points]
+        if motions is not None:
+            left_out = following(motions, own.orders, mesh.patches, points)
+        found |= dict(zip(question.inside_of(area), zip(points, left_out, strict=True), strict=True))
+    return [found[k] for k in question.inside]
+
+
+def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.ndarray:
+    """The points of an equation inside, (P, D), of one region."""
+    if mesh.shaped_layout is not None:
+        layout = mesh.shaped_layout
+        restrains = any(counts.orders.restrains(equation))
+        points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
+        return points[mesh.region[owner] == area]
+    return interior_points(mesh.cells, counts, counts.orders.counted(equation)).reshape(-1, mesh.cells.dimension)
 
 
 def arc_sample(arcs: Sequence[Arc]) -> Sample | None:
@@ -162,7 +197,7 @@ def face_sample(faces: Sequence[Face], counts: Counts) -> Sample:
     for axis, side in sorted({(f.axis, f.side) for f in faces}):
         own = [f for f in faces if (f.axis, f.side) == (axis, side)]
         low, high = (np.stack([getattr(f, name) for f in own]) for name in ("lower", "upper"))
-        fewer = side == 0 and axis == min(counts.circular, default=-1)
+        fewer = side == 0 and axis in counts.circular
         placed = face_points(low, high, axis, counts, fewer).reshape(-1, low.shape[1])
         unit = np.zeros_like(placed)
         unit[:, axis] = 2.0 * side - 1.0

@@ -76,6 +76,22 @@ def conormals(orders: Orders, normals: Tensor) -> list[Operator]:
     return found
 
 
+def stiffness_of(question: Question) -> list[float]:
+    """How large the coefficients of the highest derivatives are, region by region; nothing without regions."""
+    found = []
+    for area in range(question.areas if question.regions is not None else 0):
+        sizes = [
+            float(weight.abs().mean())
+            for k in question.inside_of(area)
+            for probe in question.constraints[k].expanded()
+            for request in probe.requests
+            for index, weight in request.weights.items()
+            if sum(index) == question.constraints[k].operator.order
+        ]
+        found.append(max(sizes))
+    return found
+
+
 def refuse_ambiguous(first: Orders, second: Orders, between: str) -> None:
     """Of mixed derivatives in a system nobody knows which flux they belong to; it matters if coefficients jump."""
     if len(first.channels) > 1 and _mixed(first) != _mixed(second):

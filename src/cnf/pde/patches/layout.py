@@ -5,20 +5,28 @@ every coordinate there are p + 1 - n points along each inside a cell and p + 1 -
 fewer, and every condition holds while the field in between does not. In the plane that is one too many for every
 cell: values at p points of each of its four sides leave one multiple of the node polynomial open on each, and the
 four corners tie these in a circle, which has one solution too many and one condition too many. So every cell does
-without the function of the highest degree in both coordinates and without one point on its lower side. The systems
-are then square and regular, on hanging faces too, if values are tied at the points of the finer side and fluxes at
-those of the coarser one.
+without the function of the highest degree in both coordinates and without one point on its lower side. In space there
+is such a circle in every plane through a cell: functions of the highest degree in any two coordinates are left out, and
+the lower face across a coordinate has one point less along every later one. The systems are then square and regular, on
+hanging faces too, if values are tied at the points of the finer side and fluxes at those of the coarser one.
+
+A channel that is a multiplier, like a pressure, has as many functions as there are points inside: its degree is lower
+by the order n, and the equation it stands for, like a divergence, has the same points as the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.polynomial import legendre
 
 from cnf.bases.cells import Cells, Face
 from cnf.pde.patches.orders import Orders
+
+HAIR = 1e-8  # of half a slab
 
 
 def cut_together(cells: Cells, cut: np.ndarray, time: int | None) -> Cells:
@@ -38,9 +46,23 @@ def gauss(count: int) -> np.ndarray:
     return np.cos(np.pi * (2 * np.arange(count) + 1) / (2 * count))
 
 
-def tensor_grid(lower: np.ndarray, upper: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Chebyshev points in boxes (n, D): (n, P, D); a coordinate with lower = upper has one point."""
-    axes = [gauss(c) for c in counts]
+@cache
+def radau(count: int) -> np.ndarray:
+    """Radau points of (-1, 1): collocation in time at these damps what it does not resolve.
+
+    At points that lie symmetrically, what decays fast (modes of a fine mesh under diffusion) would stay for good. The
+    last point, the end, lies inside by a hair: on it, it would belong to the next slab.
+    """
+    series = np.zeros(count + 1)
+    series[count - 1 :] = 1.0, -1.0  # P_(n - 1) - P_n vanishes at the end
+    found = np.sort(legendre.legroots(series))
+    found[-1] = 1.0 - HAIR
+    return found[::-1].copy()
+
+
+def tensor_grid(lower: np.ndarray, upper: np.ndarray, counts: Sequence[int], time: int | None = None) -> np.ndarray:
+    """Chebyshev points in boxes (n, D): (n, P, D); a coordinate with lower = upper has one point, time has Radau's."""
+    axes = [radau(c) if k == time else gauss(c) for k, c in enumerate(counts)]
     unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)  # (P, D)
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     return centre[:, None] + half[:, None] * unit
@@ -55,9 +77,17 @@ class Counts:
 
     @property
     def circular(self) -> tuple[int, ...]:
-        """The two coordinates of space whose corners tie a cell in a circle; empty if there are others."""
+        """The coordinates of space whose corners tie a cell in circles; empty if there are none."""
         spatial = self.orders.spatial
-        return tuple(spatial) if len(spatial) == 2 and all(self.orders.along(k) == 2 for k in spatial) else ()
+        return tuple(spatial) if len(spatial) > 1 and all(self.orders.along(k) == 2 for k in spatial) else ()
+
+    @property
+    def by_channel(self) -> list[list[int]] | None:
+        """The degrees of every channel along every coordinate, (C, D); None if all are the same."""
+        if not any(self.orders.multipliers):
+            return None
+        lower = [n - 1 for n in self.inside()]
+        return [lower if multiplier else list(self.degree) for multiplier in self.orders.multipliers]
 
     def inside(self, orders: Sequence[int] | None = None) -> list[int]:
         """Points inside for an equation of these orders along the coordinates; None: the highest of all."""
@@ -72,26 +102,30 @@ class Counts:
                 found.append(1)
             elif axis == time:
                 found.append(p + 1)
-            elif k == time or len(self.orders.spatial) > 2:
+            elif k == time or (len(self.orders.spatial) > 2 and not self.circular):
                 found.append(inside[k])
             else:
                 found.append(p + 1 - -(-self.orders.along(k) // 2))
         return found
 
     def fewer(self, axis: int) -> list[int]:
-        """The same with one point less along the other coordinate of space."""
-        return [n - (k != axis and k in self.circular) for k, n in enumerate(self.face(axis))]
+        """The same with one point less along every later coordinate of space: the lower face of a cell."""
+        return [n - (k > axis and k in self.circular) for k, n in enumerate(self.face(axis))]
 
 
 def interior_points(cells: Cells, counts: Counts, orders: Sequence[int]) -> np.ndarray:
     """Points for an equation of these orders, (n, P, D)."""
-    return tensor_grid(cells.lower, cells.upper, counts.inside(orders))
+    return tensor_grid(cells.lower, cells.upper, counts.inside(orders), counts.orders.time)
 
 
 def face_points(lower: np.ndarray, upper: np.ndarray, axis: int, counts: Counts, fewer: bool = False) -> np.ndarray:
     """Points on faces (n, D), (n, P, D)."""
-    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis))
-    return found[:, :-1] if axis == counts.orders.time and counts.circular else found  # as many as functions of space
+    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis), counts.orders.time)
+    if axis != counts.orders.time or not counts.circular:
+        return found
+    last = np.indices([n for k, n in enumerate(counts.face(axis)) if k != axis]).reshape(len(counts.circular), -1)
+    ends = (last == np.array([[counts.degree[k]] for k in counts.circular])).sum(axis=0)
+    return found[:, ends < 2]  # as many as functions of space
 
 
 @dataclass(frozen=True)
@@ -127,12 +161,13 @@ def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int
         if axis == counts.orders.time:
             found[axis, "fine"] = cut.of_whole(cut.second, np.ones(len(shared), dtype=bool), False)
             continue
-        lower = axis == min(counts.circular, default=-1)  # where every cell has one point less on its lower side
+        lower = axis in counts.circular  # where cells have fewer points on their lower side
         width = (cells.upper - cells.lower).prod(axis=1) / (cells.upper - cells.lower)[:, axis]
         finer_second = width[cut.second] < width[cut.first]
+        finer = np.where(finer_second, cut.second, cut.first)
         coarser = np.where(finer_second, cut.first, cut.second)
         less = finer_second if lower else np.zeros(len(shared), dtype=bool)
-        found[axis, "fine"] = joined([cut.of_shared(~less, False), cut.of_shared(less, True)])
+        found[axis, "fine"] = joined([cut.of_whole(finer, ~less, False), cut.of_whole(finer, less, True)])
         less = ~finer_second if lower else np.zeros(len(shared), dtype=bool)
         found[axis, "coarse"] = joined([cut.of_whole(coarser, ~less, False), cut.of_whole(coarser, less, True)])
     return found
@@ -145,11 +180,6 @@ class Cut:
         self.cells, self.axis, self.counts = cells, axis, counts
         self.first, self.second = (np.array([getattr(f, name) for f in faces]) for name in ("first", "second"))
         self.lower, self.upper = (np.stack([getattr(f, name) for f in faces]) for name in ("lower", "upper"))
-
-    def of_shared(self, chosen: np.ndarray, fewer: bool) -> Seam:
-        """Points of what the cells share."""
-        points = face_points(self.lower[chosen], self.upper[chosen], self.axis, self.counts, fewer)
-        return self._seam(points, np.repeat(np.flatnonzero(chosen), points.shape[1]))
 
     def of_whole(self, owner: np.ndarray, chosen: np.ndarray, fewer: bool) -> Seam:
         """Points of the whole face of `owner` (n,), as far as they lie on the shared part."""

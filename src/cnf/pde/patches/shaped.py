@@ -10,22 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.meeting import TRACED, lattice
 from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
 
-TRACED = 513  # points of a curve
-LATTICE = 12  # points along every coordinate by which a cell is judged
-TURNING = 1.2  # radians that the boundary may turn in a cell
+TURNING = 1.2, 0.8  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with interfaces
 FILLED = 0.6  # of its frame: patches that fill less may have polynomials up to a total degree
-SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
+TOUCHING = 0.06  # of a cell: cuts this near to where a curve turns back are moved
 FLAT_CUTS = 12  # cuts along straight sides, per coordinate
 
 
@@ -61,7 +60,8 @@ class Shaped:
     def of(domain: Domain, cells: Cells, regions: Regions | None = None, sparing: bool = False) -> Shaped:
         """`sparing`: patches that fill little of their frame have polynomials up to a total degree only."""
         size = max(np.subtract(domain.upper, domain.lower))
-        parts = [_Shaper(area, cells, size).shaped() for area in areas_of(domain, cells, regions)]
+        sliver = SLIVER[regions is not None]
+        parts = [_Shaper(area, cells, size, sliver).shaped() for area in areas_of(domain, cells, regions)]
         starts = np.cumsum([0, *(len(part.lower) for part in parts)])
         columns = [np.where(p.patch == OUTSIDE, OUTSIDE, p.patch + n) for p, n in zip(parts, starts, strict=False)]
         if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
@@ -108,74 +108,69 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), reg
 
 
 def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cells:
+    curves = _all_curves(domain, regions)
+    turns = [_turning_points(curves, axis) for axis in (0, 1)]
     for axis in (0, 1):
-        for position in _flat_sides(domain, axis, regions):
+        for position in _flat_sides(domain, curves, axis):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = np.subtract(domain.upper, domain.lower)
     for _ in range(COARSEST):
         for axis in (0, 1):
-            cells = cells.cut(np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max()), axis)
+            wide = np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max())
+            cells = cells.cut(wide, axis, _away_from(turns[axis], cells, wide, axis))
     for _ in range(DEEPEST):
         crowded = _not_simple(domain, cells, regions)
         if not len(crowded):
             break
         for axis in (0, 1):
             count = cells.count
-            cells = cells.cut(crowded, axis)
+            cells = cells.cut(crowded, axis, _away_from(turns[axis], cells, crowded, axis))
             crowded = np.concatenate([crowded, np.arange(count, cells.count)])
     return cells
 
 
 def filled(domain: Domain, cover: Cover) -> np.ndarray:
     """Which share of its frame every patch fills, (patches,)."""
-    points = _lattice(cover.lower, cover.upper)
+    points = lattice(cover.lower, cover.upper)
     flat = points.reshape(-1, 2)
     own = cover.locate(flat) == np.repeat(np.arange(cover.count), points.shape[1])
     return (own & domain._inside(flat)).reshape(points.shape[:2]).mean(axis=1)
 
 
-def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the domain in them."""
-    if domain._is_box:
-        return np.all((lower < np.array(domain.upper)) & (upper > np.array(domain.lower)), axis=1)
-    return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
-
-
-def meets_boundary(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the boundary in them, by the distance to it."""
-    distance = np.abs(domain._depth((lower + upper) / 2))
-    return distance <= np.linalg.norm(upper - lower, axis=1) / 2
-
-
-def meets_curves(curves: Sequence[Curve], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) may have a part of these curves in them, some near ones included."""
-    near = np.zeros(len(lower), dtype=bool)
-    for curve in curves:
-        points, _ = curve.at(np.linspace(curve.start, curve.end, TRACED))
-        spacing = curve.measure / (TRACED - 1)
-        distance, _ = cKDTree(points).query((lower + upper) / 2)
-        near |= distance <= np.linalg.norm(upper - lower, axis=1) / 2 + spacing
-    return near
-
-
-def _lattice_inside(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    points = _lattice(lower, upper)
-    return domain._inside(points.reshape(-1, points.shape[2])).reshape(points.shape[:2])
-
-
-def _lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Points evenly spread in boxes (n, 2), (n, P, 2)."""
-    unit = (np.arange(LATTICE) + 0.5) / LATTICE
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
-    return lower[:, None] + (upper - lower)[:, None] * grid
-
-
-def _flat_sides(domain: Domain, axis: int, regions: Regions | None) -> list[float]:
-    """Positions of straight sides and interfaces across a coordinate, inside the box around the domain."""
-    found = set()
+def _all_curves(domain: Domain, regions: Regions | None) -> list[Curve]:
+    """Of the boundary and of the interfaces."""
     inner = [piece for face in regions.interfaces for piece in face.pieces] if regions is not None else []
-    for curve in (*curves_of(domain), *(piece for piece in inner if isinstance(piece, Curve))):
+    return [*curves_of(domain), *(piece for piece in inner if isinstance(piece, Curve))]
+
+
+def _turning_points(curves: Sequence[Curve], axis: int) -> np.ndarray:
+    """Where curves turn back along a coordinate: a cut there would touch them and leave wedges on either side."""
+    found = []
+    for curve in curves:
+        places = curve.at(np.linspace(curve.start, curve.end, TRACED))[0][:, axis]
+        around = np.concatenate([places[-2:-1], places, places[1:2]]) if curve.closed else places
+        step = np.sign(np.diff(around))
+        found.append(around[1:-1][step[1:] * step[:-1] < 0])
+    return np.unique(np.concatenate([np.zeros(0), *found]))
+
+
+def _away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -> list[float]:
+    """Where to cut cells: in the middle, or beside it if curves turn near there; the same for the same interval."""
+    low, high = cells.lower[chosen, axis], cells.upper[chosen, axis]
+    shares = 0.5 + np.array([0.0, 0.12, -0.12, 0.06, -0.06])
+    at = low[:, None] + (high - low)[:, None] * shares  # (n, 5)
+    if not len(turns):
+        return at[:, 0].tolist()
+    apart = np.abs(at[:, :, None] - turns).min(axis=2) / (high - low)[:, None]
+    best = np.where(apart[:, 0] >= TOUCHING, 0, apart.argmax(axis=1))
+    return at[np.arange(len(at)), best].tolist()
+
+
+def _flat_sides(domain: Domain, curves: Sequence[Curve], axis: int) -> list[float]:
+    """Positions of straight sides across a coordinate, inside the box around the domain."""
+    found = set()
+    for curve in curves:
         points, _ = curve.at(np.linspace(curve.start, curve.end, 9))
         if np.ptp(points[:, axis]) <= 1e-12 * (domain.upper[axis] - domain.lower[axis]):
             found.add(float(points[4, axis]))
@@ -199,7 +194,7 @@ def _not_simple(domain: Domain, cells: Cells, regions: Regions | None) -> np.nda
         for cell, runs in by_cell.items():
             apart = [run for run in runs if not _along_a_side(run, cells)]
             turning = sum(run.turning() for run in runs)
-            if apart and (turning > TURNING or len(runs) > 2 or walls(runs, area.inside, size)):
+            if apart and (turning > TURNING[regions is not None] or len(runs) > 2 or walls(runs, area.inside, size)):
                 found.add(cell)
     return np.array(sorted(found), dtype=np.int64)
 
@@ -227,8 +222,8 @@ class _Part:
 class _Shaper:
     """Finds what lies inside of every cell."""
 
-    def __init__(self, area: Area, cells: Cells, size: float):
-        self.area, self.cells, self.size = area, cells, size
+    def __init__(self, area: Area, cells: Cells, size: float, sliver: float):
+        self.area, self.cells, self.size, self.sliver = area, cells, size, sliver
         self.runs: dict[int, list[Run]] = defaultdict(list)
         for run in area.runs:
             self.runs[run.cell].append(run)
@@ -260,7 +255,7 @@ class _Shaper:
 
     def _lattice(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The share of every cell inside (n,), and the box around the points of the lattice inside, (n, 2) each."""
-        points = _lattice(self.cells.lower, self.cells.upper)
+        points = lattice(self.cells.lower, self.cells.upper)
         inside = self.area.inside(points.reshape(-1, 2)).reshape(points.shape[:2])
         low = np.where(inside[:, :, None], points, np.inf).min(axis=1)
         high = np.where(inside[:, :, None], points, -np.inf).max(axis=1)
@@ -300,7 +295,7 @@ class _Shaper:
         """The patch of every cell, and the frames of the patches; slivers go where they share most."""
         cells = self.cells
         extent = (self.high - self.low) / (cells.upper - cells.lower)
-        sliver = inside & cut & (extent.min(axis=1) < SLIVER)
+        sliver = inside & cut & (extent.min(axis=1) < self.sliver)
         goes_to = np.arange(cells.count)
         waiting = sliver
         while waiting.any():  # slivers beside slivers follow those that have joined

@@ -5,12 +5,15 @@ What is left of a patch's functions goes to its boundary and its inside: as many
 missing sides of a box would have, more where it is long, the rest inside, where pivoted QR picks those at which
 polynomials differ most.
 
-An interface is the boundary of the patches on either side: each has points along it as if it were alone. At those of
-the side that has them denser, values are tied, at those of the other one fluxes, so that counts stay as they are.
+An interface is the boundary of the patches on either side: each has points along it as if it were alone. Fluxes are
+tied at those of the side with the larger coefficients, values at those of the other one: the more they differ, the more
+the one side is a problem of its own with given fluxes, the other one with given values, and each has as many conditions
+as it takes. Where coefficients are alike, values are tied at the points of the side that has them denser.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +27,7 @@ from cnf.pde.patches.shaped import Segment, Shaped
 
 CANDIDATES = 3  # per coordinate and degree
 SHORT = 1e-4  # runs, in sides of a patch
+ALIKE = 2.0  # coefficients that differ by less than this factor
 ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 
@@ -48,20 +52,23 @@ class Border:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, 2) with patches `owner` (P,); `arcs` on the boundary; `seams` per coordinate and kind.
+    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind.
 
-    `borders` are those of every interface, "values" and "fluxes".
+    `restrained` (P, 2) are the points of equations with multipliers, like a divergence: as many as those have
+    functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
+    and "fluxes".
     """
 
     interior: np.ndarray
-    owner: np.ndarray
+    restrained: np.ndarray
+    owners: tuple[np.ndarray, np.ndarray]
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
 
 
-def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:
-    """Points for equations of second order.
+def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = ()) -> ShapedLayout:
+    """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
 
     Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
     more the field is worse by orders of magnitude.
@@ -70,14 +77,16 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, arcs, along = [], [], []
+    inside, restrained, arcs, along = [], [], [], []
     for patch in range(shaped.cover.count):
         by_total_degree = bool(shaped.cover.by_total_degree[patch])
         left = (_total(max(degree)) if by_total_degree else functions) - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
-            if by_total_degree:  # a triangle has as many functions that vanish along its sides as there are of degree - 3;
+            if (
+                by_total_degree
+            ):  # a triangle has as many functions that vanish along its sides as there are of degree - 3;
                 around = max(left - _total(max(degree) - 3) - 1, 1)  # one less, for its sides make a circle
             else:
                 along_it = round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1
@@ -88,8 +97,18 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
                 else:
                     along.append(_Stretch(run, patch, count))
         inside.append(_inside(shaped, patch, left - around, usual))
-    owner = np.repeat(np.arange(shaped.cover.count), [len(points) for points in inside])
-    return ShapedLayout(np.concatenate(inside), owner, tuple(arcs), seams, _borders(shaped, along))
+        restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
+    owner, restrained_owner = (
+        np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
+    )
+    return ShapedLayout(
+        np.concatenate(inside),
+        np.concatenate(restrained),
+        (owner, restrained_owner),
+        tuple(arcs),
+        seams,
+        _borders(shaped, along, stiffness),
+    )
 
 
 def _total(degree: int) -> int:
@@ -110,7 +129,7 @@ class _Stretch:
         return self.count / self.run.length
 
 
-def _borders(shaped: Shaped, along: list[_Stretch]) -> dict[tuple[int, str], Border]:
+def _borders(shaped: Shaped, along: list[_Stretch], stiffness: Sequence[float]) -> dict[tuple[int, str], Border]:
     """The points of both sides, each with the patches there."""
     if shaped.regions is None:
         return {}
@@ -131,9 +150,13 @@ def _borders(shaped: Shaped, along: list[_Stretch]) -> dict[tuple[int, str], Bor
         points, normals = own.run.curve.at(arcs)
         others = opposite.get((id(own.run.curve), other_region), [])
         beside = [_opposite(others, arc) for arc in arcs]
+        own_size, other_size = (stiffness[k] for k in (int(region[own.patch]), other_region))
+        alike = max(own_size, other_size) < ALIKE * min(own_size, other_size)
         for kind in ("values", "fluxes"):
-            dense = np.array([(own.density, leads_away) > (other.density, not leads_away) for other in beside])
-            kept = np.flatnonzero(dense == (kind == "values"))
+            soft = np.full(own.count, own_size < other_size)
+            if alike:
+                soft = np.array([(own.density, leads_away) > (other.density, not leads_away) for other in beside])
+            kept = np.flatnonzero(soft == (kind == "values"))
             here, there = np.full(len(kept), own.patch), np.array([beside[k].patch for k in kept], dtype=np.int64)
             sides = (here, there) if leads_away else (there, here)
             parts.setdefault((own.run.interface, kind), []).append(Border(points[kept], normals[kept], *sides))

@@ -12,12 +12,10 @@ from torch import Tensor
 
 from cnf.constraints import Space
 from cnf.constraints.constraint import RightHandSide
-from cnf.errors import LatexError, ProblemError
-from cnf.operators.latex import read_expression
+from cnf.errors import ProblemError
 from cnf.pde.domains.regions import Regions
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_table, shown
-from cnf.pde.problems.parameters import in_file
 
 if TYPE_CHECKING:
     from cnf.pde.problems.problem import Problem
@@ -51,13 +49,7 @@ def _read(problem: Problem, value: object, region: str | None, where: tuple) -> 
         return value
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", where)
-    text = str(value)
-    problem.use(text, where)
-    try:
-        expression = read_expression(text, problem.space.frame, dict(problem.parameters_in(region)))
-    except LatexError as error:
-        raise ProblemError(in_file(error), where) from None
-    return _evaluator(expression, problem.space)
+    return _evaluator(problem.expression(str(value), where, region), problem.space)
 
 
 def _by_region(regions: Regions, parts: list[Function]) -> Function:

@@ -19,6 +19,7 @@ from cnf.pde.domains.regions import INTERFACE, Regions
 from cnf.pde.problems.equation import Equation
 from cnf.pde.problems.parameters import Parameter, in_file
 
+NOTHING = "0"
 OPENING = {"[": "]", r"\left[": r"\right]", r"\llbracket": r"\rrbracket"}
 
 
@@ -34,6 +35,7 @@ class Jump:
     regions: Regions
     parameters: Mapping[str, Mapping[str, Parameter]]  # by region
     names: frozenset[str]  # what the equation uses
+    inner_names: frozenset[str]  # what stands between the brackets uses
 
     @property
     def where(self) -> tuple[str | int, ...]:
@@ -46,9 +48,9 @@ class Jump:
         return f"{self.equation.name} ({self.regions.names[face.first]} to {self.regions.names[face.second]})"
 
     def operator(self, interface: int) -> Operator:
-        """What is asked of the second side, at some point."""
-        points, normals = self.regions.interfaces[interface].sample(1, 0)
-        return self.at(interface, torch.from_numpy(points[:1]), torch.from_numpy(normals[:1]))[0].operator
+        """What is asked of the second side, at some points."""
+        points, normals = self.regions.interfaces[interface].sample(2, 0)
+        return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[0].operator
 
     def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
         """At points (P, D) with normals from first to second: what the second side has, and the first one.
@@ -58,7 +60,7 @@ class Jump:
         face, turned = self.regions.interfaces[interface], self.interfaces[interface]
         both, out = (face.second, face.first), turned * normals
         second, first = (self._constraint(self.side, n, interface, points, out) for n in both)
-        lone = [self._constraint("0", n, interface, points, out) for n in both]
+        lone = [self._constraint(NOTHING, n, interface, points, out) for n in both]
         sides = [second.values - lone[0].values, first.values - lone[1].values]
         if not torch.allclose(sides[0], sides[1], rtol=1e-12, atol=1e-12 * float(sides[0].abs().max())):
             raise ProblemError(
@@ -73,8 +75,9 @@ class Jump:
 
     def _constraint(self, side: str, region: int, interface: int, points: Tensor, normals: Tensor) -> Constraint:
         known = self.parameters[self.regions.names[region]]
-        given: dict[str, object] = {name: v for name, v in known.items() if name in self.names}
-        if "n" in self.names and "n" not in known:
+        names = self.inner_names if side == NOTHING else self.names
+        given: dict[str, object] = {name: v for name, v in known.items() if name in names}
+        if "n" in names and "n" not in known:
             given["n"] = normals
         try:
             return self.space.constraint(f"{self.inner} = {side}", at=points, name=self.name(interface), **given)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,10 +103,11 @@ def sample_in(
     if place.kind == "interior":
         return Sample(regions.part(place.region).fill(count, layout, seed), None)
     found = sample(place, domain, max(count, LEAST_IN_REGION), layout, seed)
-    own = torch.from_numpy(regions.touching(found) == place.region)
-    if not bool(own.any()):
+    (own,) = np.nonzero(regions.touching(found) == place.region)
+    if not len(own):
         return None
-    return Sample(found.points[own], None if found.normals is None else found.normals[own])
+    kept = torch.from_numpy(own[:: max(1, len(found) // count)])
+    return Sample(found.points[kept], None if found.normals is None else found.normals[kept])
 
 
 def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> Sample:

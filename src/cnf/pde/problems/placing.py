@@ -210,7 +210,8 @@ class Placing:
         )
         if problem.regions is None or equation.region is None:
             return found
-        return replace(found, region=problem.regions.names.index(equation.region))
+        text = equation.region if found.kind == "interior" else f"{found.text} of {equation.region}"
+        return replace(found, text=text, region=problem.regions.names.index(equation.region))
 
     def _names(self, k: int) -> set[str]:
         """Parameters, columns and the normal that the equation uses."""

@@ -6,33 +6,29 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import sympy as sp
 import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint, Space
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.files import as_path
-from cnf.operators.latex import used_coefficients
+from cnf.operators.latex import read_expression, used_coefficients
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
-from cnf.pde.problems.entries import check_count, check_names, check_table, check_text, shown
+from cnf.pde.problems.entries import check_count, check_names, check_text, shown
 from cnf.pde.problems.exact import read_exact
+from cnf.pde.problems.first_look import look_over, naming_lines
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
-from cnf.pde.problems.source import find_line, read_source
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.check import Check
     from cnf.pde.tuning.trial import Report
-
-KEYS = (
-    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
-    *("domain", "regions", "equations", "points", "basis", "tuning", "solve", "exact"),
-)
 
 
 class Problem:
@@ -74,7 +70,7 @@ class Problem:
         self.regional = RegionalParameters.read(given, self.space, named)
         self._used = self._used_by_parameters(given)
         self.domain = self._read_domain(domain)
-        self.regions = read_regions(regions, self.domain, lambda value: self.number(value, ("regions",)))
+        self.regions = read_regions(regions, self.domain, self._read_shape)
         if self.regions is not None:
             self.regional = RegionalParameters.read(given, self.space, self.regions.names)
         self.equations, self.jumps = read_equations_in(self, equations)
@@ -96,24 +92,11 @@ class Problem:
         A table among the changes, such as `points={"count": 900}`, changes only the entries it has.
         """
         source = as_path(path)
-        text, entries = read_source(source)
-        try:
-            check_table(entries, KEYS, ())
-            for key in ("coordinates", "domain", "equations"):
-                if key not in entries:
-                    raise ProblemError(f"the entry {key!r} is missing")
-            for key, value in check_table(changes, KEYS, ()).items():
-                both = isinstance(value, Mapping) and isinstance(entries.get(key), Mapping)
-                entries[key] = {**entries[key], **value} if both else value
+        text, entries = look_over(source, changes)
+        with naming_lines(source, text):
             problem = cls(**entries, folder=source.parent)
             problem.constraints  # noqa: B018  # mistakes show here at the latest, while the lines are known
-            return problem
-        except ProblemError as error:
-            line = find_line(text, error.where)
-            place = f"{source}, line {line}" if line is not None else f"{source}"
-            raise type(error)(f"{place}: {error.message if line is not None else error}") from None
-        except CnfError as error:
-            raise ProblemError(f"{source}: {error}") from None
+        return problem
 
     # -- what it asks ----------------------------------------------------------------------------------------------
 
@@ -131,7 +114,8 @@ class Problem:
     @property
     def domain_text(self) -> str:
         """The domain in words."""
-        return to_text(self.domain)
+        parts = [f"{name!r} {to_text(shape)}" for name, shape in self.regions.shapes.items()] if self.regions else []
+        return to_text(self.domain) + (f" with the regions {', '.join(parts)}" if parts else "")
 
     @property
     def has_poles(self) -> bool:
@@ -192,6 +176,14 @@ class Problem:
         """All of a region; None: those that are the same everywhere."""
         return self.regional.of(region)
 
+    def expression(self, latex: str, where: tuple[str | int, ...], region: str | None = None) -> sp.Expr:
+        """LaTeX in the coordinates and parameters."""
+        self.use(latex, where)
+        try:
+            return read_expression(latex, self.space.frame, dict(self.parameters_in(region)))
+        except LatexError as error:
+            raise ProblemError(in_file(error), where) from None
+
     def used_in(self, latex: str, extra: Mapping[str, object], where: tuple[str | int, ...]) -> set[str]:
         """The names of parameters and extra coefficients that an equation uses."""
         known = {**self.regional.any, **extra}
@@ -234,7 +226,12 @@ class Problem:
             "poles": "poles are for plane domains without time",
             "steps": "only skewed-rbf is trained",
         }
-        if self.solving.method == "patches":
+        if self.regions is not None and self.solving.method == "waves":
+            raise ProblemError(
+                "waves over the whole domain are smooth where regions meet; leave this out, or use 'patches'",
+                ("solve", "method"),
+            )
+        if self.solving.method == "patches" or self.regions is not None:
             for table, entry in {"points": points, "basis": basis, "tuning": tuning}.items():
                 if entry is not None:
                     raise ProblemError("patches have points and functions of their own; leave this out", (table,))
@@ -243,21 +240,28 @@ class Problem:
             if useless and isinstance(given, Mapping) and key in given:
                 raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
 
+    def _read_shape(self, given: Mapping[str, object], where: tuple[str | int, ...]) -> Domain:
+        try:
+            return domain_from(
+                given,
+                number=lambda value: self.number(value, where),
+                expression=lambda latex: self.expression(latex, where),
+                coordinates=self.space.coordinates,
+                folder=self.folder,
+            )
+        except ProblemError:
+            raise
+        except CnfError as error:
+            raise ProblemError(str(error), where) from None
+        except (ArithmeticError, ValueError):
+            raise ProblemError("this is too large or too small for its numbers; use other units", where) from None
+
     def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
         where = ("domain",)
         if isinstance(given, Domain):
             domain = given
         elif isinstance(given, Mapping):
-            try:
-                domain = domain_from(given, number=lambda value: self.number(value, where))
-            except ProblemError:
-                raise
-            except CnfError as error:
-                raise ProblemError(str(error), where) from None
-            except (ArithmeticError, ValueError):
-                raise ProblemError(
-                    "the domain is too large or too small for its numbers; use other units", where
-                ) from None
+            domain = self._read_shape(given, where)
         else:
             raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
         names = self.space.coordinates

@@ -10,11 +10,11 @@ import torch
 
 from cnf.constraints import Space
 from cnf.errors import CnfError, ProblemError, nearest
-from cnf.pde.domains import Domain, domain_from
+from cnf.pde.domains import Domain
 from cnf.pde.domains.regions import INTERFACE, REST, Regions
 from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
-from cnf.pde.problems.jumps import Jump, check_jumps, read_places, split_jump
+from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
 from cnf.pde.problems.parameters import Parameter, read_parameters
 from cnf.pde.problems.places import LEAST_IN_REGION, read_place, sample
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 WHERE = ("regions",)
 
 
-def read_regions(given: object, domain: Domain, number: Callable[[object], float]) -> Regions | None:
-    """{name: shape}, shapes as objects or tables; None if there are none."""
+def read_regions(
+    given: object, domain: Domain, read: Callable[[Mapping, tuple[str | int, ...]], Domain]
+) -> Regions | None:
+    """{name: shape}, shapes as objects or tables that `read` takes; None if there are none."""
     if given is None:
         return None
     if not isinstance(given, Mapping) or not given:
@@ -35,12 +37,7 @@ def read_regions(given: object, domain: Domain, number: Callable[[object], float
         where = (*WHERE, str(name))
         if not isinstance(value, Domain | Mapping):
             raise ProblemError(f"expected a shape, {{ type = 'disk', ... }}; got {shown(value)}", where)
-        try:
-            shapes[name] = value if isinstance(value, Domain) else domain_from(value, number=number)
-        except ProblemError:
-            raise
-        except CnfError as error:
-            raise ProblemError(str(error).removeprefix("domain: "), where) from None
+        shapes[name] = value if isinstance(value, Domain) else read(value, where)
     try:
         return Regions(domain, shapes)
     except CnfError as error:
@@ -103,7 +100,7 @@ def _of(name: str, value: object, region: str, regions: Sequence[str]) -> object
 
 
 def is_interface(equation: Equation) -> bool:
-    return equation.on is not None and equation.on.split()[0] == INTERFACE
+    return equation.on is not None and equation.on.split()[:1] == [INTERFACE]
 
 
 def expand_equations(
@@ -144,11 +141,12 @@ def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, 
     for equation in written:
         if is_interface(equation):
             inner, side = split_jump(equation)
-            names = problem.used_in(f"{inner} = {side}", extra, ("equations", equation.number, "equation"))
+            where = ("equations", equation.number, "equation")
+            names = [frozenset(problem.used_in(f"{inner} = {s}", extra, where)) for s in (side, NOTHING)]
             places = read_places(equation, regions)
             assert regions is not None
             known = problem.regional.by_region
-            jumps.append(Jump(equation, inner, side, places, problem.space, regions, known, frozenset(names)))
+            jumps.append(Jump(equation, inner, side, places, problem.space, regions, known, *names))
     if regions is None:
         return written, ()
     check_jumps(jumps, problem.space, regions)
