@@ -67,8 +67,8 @@ class Shaped:
         if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
             columns.append(np.full(cells.count, OUTSIDE))
         whole = np.concatenate([p.whole for p in parts])
-        frames = [np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")]
-        cover = Cover(cells, np.stack(columns, axis=1), *frames, None if regions is None else regions.partition)
+        lower, upper = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper"))
+        cover = Cover(cells, np.stack(columns, axis=1), lower, upper, None if regions is None else regions.partition)
         if sparing:
             cover = cover.with_total_degree((filled(domain, cover) < FILLED) & ~whole)
         segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
