@@ -1,4 +1,4 @@
-"""One engineering problem with cnf, as a user states it: `--setting` is the target or "default", `--variant` the method."""
+"""One engineering problem with cnf, as a user states it; `--setting`: target or "default", `--variant`: method."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One of fastlsq's own linear problems with its own scan: nine scales, one seed each, solved by its QR.
 
 It chooses the scale by the error against the exact solution (`auto_select_scale` does so too), which cnf does not
-know: that is left as it is. Time is that of the whole scan, of which the best solve is kept; three seeds per scale, its default,
-would take three times as long.
+know: that is left as it is. Time is that of the whole scan, of which the best solve is kept; three seeds per scale, its
+default, would take three times as long.
 """
 
 from __future__ import annotations

@@ -153,9 +153,9 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
     if plane.residual is not None:
         titles.append(("|residual| of the equations inside", plane.residual, True))
     columns = 2 if len(titles) in (1, 2, 4) or plane.errors is not None else 3
-    columns = min(columns, len(titles))
-    rows = -(-len(titles) // columns)
     width, height = find_shape(plane, is_timed(answer))
+    columns = 1 if width >= 2 * height else min(columns, len(titles))  # long shapes one below the other
+    rows = -(-len(titles) // columns)
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
