@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from cnf.pde.domains.domain import Domain, Sample
     from cnf.pde.domains.layouts import LAYOUTS
     from cnf.pde.domains.level_set import LevelSet
+    from cnf.pde.domains.outline import Outline
     from cnf.pde.domains.polygon import Polygon
+    from cnf.pde.domains.solid import Solid
     from cnf.pde.domains.timed import Timed
 
 __getattr__, __dir__ = late_names(
@@ -26,7 +28,9 @@ __getattr__, __dir__ = late_names(
             "cnf.pde.domains.domain": "Domain Sample",
             "cnf.pde.domains.layouts": "LAYOUTS",
             "cnf.pde.domains.level_set": "LevelSet",
+            "cnf.pde.domains.outline": "Outline",
             "cnf.pde.domains.polygon": "Polygon",
+            "cnf.pde.domains.solid": "Solid",
             "cnf.pde.domains.timed": "Timed",
         }
     ),
@@ -42,8 +46,10 @@ __all__ = [
     "Intersection",
     "Interval",
     "LevelSet",
+    "Outline",
     "Polygon",
     "Sample",
+    "Solid",
     "Timed",
     "Union",
     "describe",
