@@ -331,9 +331,10 @@ def test_report_of_a_solved_problem(tmp_path):
     assert [label for label, _, _ in styled_points(answer)] == ["interior (20)", "boundary (2)"]
 
 
-def test_patches_show_their_cells_instead_of_their_points(tmp_path: Path):
-    """Nine conditions on four cells: frames of the cells in the picture, points of the boundary only."""
+def test_patches_show_their_cells_instead_of_their_points(tmp_path):
+    """Whatever the cells: frames of the cells in the picture, points of the boundary only."""
     from matplotlib.figure import Figure
+    from PIL import Image
 
     from cnf.pde.report.field_plots import draw_patches
 
