@@ -132,7 +132,8 @@ def _merged(curve: Curve, start: np.ndarray, end: np.ndarray, cell: np.ndarray, 
 def continued(runs: Sequence[Run]) -> list[Run]:
     """Runs that go on where others of the same curve end, as one."""
     found: list[Run] = []
-    for run in sorted(runs, key=lambda r: (id(r.curve), r.start)):
+    order = {id(curve): k for k, curve in reversed(list(enumerate(run.curve for run in runs)))}  # as they come
+    for run in sorted(runs, key=lambda r: (order[id(r.curve)], r.start)):
         last = found[-1] if found else None
         if last is not None and last.curve is run.curve and abs(run.start - last.end) <= 1e-9 * run.curve.knots[-1]:
             found[-1] = replace(last, end=run.end)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
-from cnf.constraints.constraint import make_constraint
 from cnf.errors import CnfError, ProblemError
 from cnf.pde.domains.corners import crowd
 from cnf.pde.domains.domain import Sample, belongs_to
@@ -46,8 +45,8 @@ class Placing:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.used: set[str] = set()
-        self._read: dict[int, Constraint] = {}  # equations without data that belong to their points
         self._files: dict[str, Scattered] = {}
+        self._read: dict[int, Constraint] = {}  # equations that are the same at all points, read once
         self.cloud = self._read_cloud()
         self.places = tuple(self._place(e) for e in problem.equations)
         self.names = tuple(self._names(k) for k in range(len(self.places)))
@@ -155,16 +154,13 @@ class Placing:
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
         equation, problem = self.problem.equations[k], self.problem
         names, parameters = self.names[k], problem.parameters_in(equation.region)
+        if at is not None and k in self._read:
+            return self._read[k].at(at.points)
         given: dict[str, object] = {name: v for name, v in parameters.items() if name in names}
         given |= {name: v for name, v in columns.items() if name in names}
         if NORMAL in names and NORMAL not in parameters and at is not None and NORMAL not in columns:
             given[NORMAL] = at.normals
         where = ("equations", equation.number, "equation")
-        if k in self._read and at is not None:  # the same equation elsewhere: nothing is to be read anew
-            known = self._read[k]
-            found = make_constraint(known.name, known.operator, at.points, known.right_hand_side)
-            self._refuse_outside(found, where)
-            return found
         try:
             found = problem.space.constraint(
                 equation.latex, at=None if at is None else at.points, name=equation.name, **given
@@ -175,7 +171,8 @@ class Placing:
                 advice = "; say where it holds, on = 'interior' for instance"
             raise ProblemError(f"{in_file(error)}{advice}", where) from None
         self._refuse_outside(found, where)
-        if not any(isinstance(value, Tensor) and value.dim() for value in given.values()):
+        local = all(term.place.is_here for row in found.operator.rows for term in row)
+        if local and not any(isinstance(v, Tensor) for v in given.values()):
             self._read[k] = found
         return found
 
