@@ -35,8 +35,9 @@ from cnf.pde.patches.shaped import first_cells
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
+SLOWEST = 0.8  # what is left from one difference to the next, at most
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
-HIGHEST_DEGREE = 18
+HIGHEST_DEGREE = 16
 FINER = 2  # degrees that the second opinion has more
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 MARKED = 0.03  # cells that are off by more than that share of the worst are cut
@@ -122,6 +123,7 @@ def adapt(
     estimates: dict[int, float] = {}  # by round
     interrupted = False
     sparing = raised = False
+    smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
 
     def solve_on(cells: Cells) -> Round:
         return _round(
@@ -130,9 +132,11 @@ def adapt(
 
     try:
         found = solve_on(cells)
-        if found.mesh.shaped is not None and not found.field.certificate.exact:
-            sparing = True  # weights too large to round well: fewer functions where they can hardly be told apart
-            found = solve_on(cells)
+        if found.mesh.shaped is not None and not found.exact:
+            sparing = True  # weights too large to round well? then fewer functions where they can hardly be told apart
+            spared = solve_on(cells)
+            sparing = spared.exact
+            found = spared if sparing else found
         while True:
             rounds.append(found)
             report(found)
@@ -142,12 +146,17 @@ def adapt(
             if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
                 finer = _round(question, orders, last.mesh.raised(FINER))
                 off = field_difference(last.solution, finer.solution, probes)
+                if off <= goal and last.mesh.shaped is not None:
+                    coarser = _solved(build_field(question, orders, last.mesh.raised(-FINER)))
+                    off = continued(off, field_difference(coarser, last.solution, probes))
                 contradiction = contradicted(question, orders, last.mesh, last.solution)
                 estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):
                     break
-                raised = finer.worst < GAIN * last.worst and max(finer.mesh.degree) <= HIGHEST_DEGREE
+                before = estimates.get(len(rounds) - 2, math.inf) if raised else math.inf
+                gained = finer.worst < GAIN * last.worst and estimates[len(rounds) - 1] < GAIN * before
+                raised = gained and smooth and max(finer.mesh.degree) <= HIGHEST_DEGREE
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
                     continue
@@ -356,6 +365,14 @@ def coefficient_tails(last: Round) -> np.ndarray:
         low = np.delete(exponents, k, axis=1).max(axis=1, initial=0) <= LOW
         found.append(weights[:, (exponents[:, k] >= p - 1) & low].max(axis=1))
     return np.stack(found, axis=1) + 1e-300
+
+
+def continued(difference: float, before: float) -> float:
+    """The sum of all differences to come, if each is as much smaller than the one before as this one is.
+
+    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part.
+    """
+    return difference / (1 - min(difference / before, SLOWEST)) if before > 0 else difference
 
 
 def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
