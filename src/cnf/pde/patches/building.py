@@ -27,6 +27,8 @@ from cnf.pde.patches.orders import Orders, orders_along
 from cnf.pde.patches.question import Part, Question, holds_along
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
+from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_layout import lay_out_solid
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | None = None
+    shaped: Shaped | Solid | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
 
@@ -52,7 +54,7 @@ class Mesh:
         base: nn.Module | None = None,
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners)
-        shaped = None if domain is None or plain else Shaped.of(domain, cells)
+        shaped = None if domain is None or plain else (Solid if domain.dimension == 3 else Shaped).of(domain, cells)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base)
 
     def raised(self, by: int) -> Mesh:
@@ -66,13 +68,15 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
+        if isinstance(self.shaped, Solid):
+            return lay_out_solid(self.shaped, self.degree)
         return None if self.shaped is None else lay_out(self.shaped, self.degree)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
         """The corner that every patch touches, (patches,); -1 for none."""
         found = np.full(self.patches.count, -1)
-        if self.shaped is not None:
+        if isinstance(self.shaped, Shaped):
             for k, corner in enumerate(self.corners):
                 found[self.shaped.patches_at(corner.centre, corner.start, corner.end)] = k
         return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from cnf.constraints import Constraint, Space
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 
 
@@ -50,8 +50,8 @@ class Question:
         return [k for k, place in enumerate(self.places) if place.kind == "interior"]
 
 
-def holds_along(place: Part, curve: Curve, points: np.ndarray) -> bool:
-    """Whether an equation of this place holds at points (P, D) of a curve of the boundary."""
+def holds_along(place: Part, curve: Piece, points: np.ndarray) -> bool:
+    """Whether an equation of this place holds at points (P, D) of a piece of the boundary."""
     if place.kind == "boundary":
         return True
     if place.kind == "shape":

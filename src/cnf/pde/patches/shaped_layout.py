@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
-from cnf.pde.domains.boundary import Curve, divide
+from cnf.pde.domains.boundary import Piece, divide
 from cnf.pde.patches.layout import Seam, gauss, tensor_grid
 from cnf.pde.patches.outline import Run
 from cnf.pde.patches.shaped import Segment, Shaped
@@ -26,9 +26,9 @@ ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 @dataclass(frozen=True)
 class Arc:
-    """Points (P, 2) of a curve and outward normals (P, 2)."""
+    """Points (P, D) of a piece of the boundary and outward normals (P, D)."""
 
-    curve: Curve
+    curve: Piece
     points: np.ndarray
     normals: np.ndarray
 
