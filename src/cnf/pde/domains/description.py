@@ -8,33 +8,15 @@ from pathlib import Path
 
 import sympy as sp
 
-from cnf.errors import DomainError, nearest
+from cnf.errors import DomainError
 from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
 from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.tables import MOST_ENTRIES, check_shape, refuse_too_many
 from cnf.pde.domains.timed import Timed
-
-MOST_ENTRIES = 1000  # vertices of a polygon, coordinates of a point, shapes altogether
-DEEPEST = 8  # shapes within shapes
-
-# What a table of each type must have; `name` may be in any, `time` in the outermost.
-KEYS: dict[str, tuple[str, ...]] = {
-    "interval": ("from", "to"),
-    "box": ("lower", "upper"),
-    "disk": ("center", "radius"),
-    "ball": ("center", "radius"),
-    "polygon": ("vertices",),
-    "level-set": ("expression", "lower", "upper"),
-    "union": ("of",),
-    "difference": ("of", "minus"),
-    "intersection": ("of",),
-}
-
-OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",), "level-set": ("coordinates",)}
-
 
 Number = Callable[[object], float]
 Expression = Callable[[str], sp.Expr]
@@ -54,8 +36,7 @@ def domain_from(
     `coordinates`. Their own `CnfError`s pass through, so that a text such as 'pi' can be refused where it is read.
     Files are looked for in `folder`.
     """
-    if _count(description) > MOST_ENTRIES:
-        raise DomainError(f"domain: more than {MOST_ENTRIES} shapes")
+    refuse_too_many(description)
     return _Reader(number, expression, tuple(coordinates), folder or Path()).read(description, "domain", 1)
 
 
@@ -120,10 +101,6 @@ def to_text(domain: Domain) -> str:
     raise DomainError(f"a {type(domain).__name__} cannot be described; expected one of cnf.domains")
 
 
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] == "i" else f"a {kind}"
-
-
 def _point_text(point: Sequence[float]) -> str:
     return f"({', '.join(f'{x:g}' for x in point)})"
 
@@ -140,18 +117,6 @@ def _list_text(shapes: Sequence[Domain]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _count(table: object, depth: int = 1) -> int:
-    """How many shapes a table describes; counted before any is built, for combinations take time."""
-    if not isinstance(table, Mapping) or depth > DEEPEST:
-        return 1
-    below = [entry for key in ("of", "minus") for entry in _entries(table.get(key))]
-    return 1 + sum(_count(entry, depth + 1) for entry in below[: MOST_ENTRIES + 1])
-
-
-def _entries(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else [value] if isinstance(value, Mapping) else []
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads nested tables; every error names the place, such as `domain.minus[0].radius`."""
@@ -162,7 +127,7 @@ class _Reader:
     folder: Path
 
     def read(self, table: object, place: str, depth: int) -> Domain:
-        kind, entries = self._checked(table, place, depth)
+        kind, entries = check_shape(table, place, depth)
         name = entries.get("name")
         if name is not None and not isinstance(name, str):
             raise DomainError(f"{place}.name must be a text, got {name!r}")
@@ -178,31 +143,6 @@ class _Reader:
             if str(error).startswith("domain"):
                 raise  # names its place already
             raise DomainError(f"{place}: {error}") from None
-
-    def _checked(self, table: object, place: str, depth: int) -> tuple[str, Mapping[str, object]]:
-        """The type and the entries of a table in which all keys are known and none is missing."""
-        if not isinstance(table, Mapping):
-            raise DomainError(f"{place} must be a table such as {{ type = 'box', ... }}, got {table!r}")
-        if depth > DEEPEST:
-            raise DomainError(f"{place}: shapes are nested more than {DEEPEST} deep")
-        if "type" not in table:
-            raise DomainError(f"{place}.type is missing; expected one of {', '.join(KEYS)}")
-        kind = table["type"]
-        if not isinstance(kind, str) or kind not in KEYS:
-            raise DomainError(f"{place}.type is {kind!r}; expected one of {', '.join(KEYS)}.{nearest(str(kind), KEYS)}")
-        required = KEYS[kind]
-        known = ("type", *required, *OPTIONAL.get(kind, ()), "name", *(("time",) if depth == 1 else ()))
-        for key in table:
-            if key == "time" and depth > 1:
-                raise DomainError(f"{place}.time: time belongs to the whole domain; put it next to domain.type")
-            if key not in known:
-                raise DomainError(
-                    f"{place}.{key} is unknown; {_a(kind)} has {', '.join(known)}.{nearest(str(key), known)}"
-                )
-        for key in required:
-            if key not in table:
-                raise DomainError(f"{place}.{key} is missing; {_a(kind)} needs {' and '.join(required)}")
-        return kind, table
 
     def _build(self, kind: str, entries: Mapping[str, object], name: str | None, place: str, depth: int) -> Domain:
         match kind:

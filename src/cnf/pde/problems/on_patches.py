@@ -152,7 +152,8 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
-    if not domain._is_box and any(n != 2 for highest in orders.highest for n in highest):
+    own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
+    if not domain._is_box and any(n != 2 for highest in own for n in highest):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
             "so far; use method = 'waves'",
@@ -160,7 +161,7 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
-        if len(different) > 1:
+        if len(different) > 1 and not any(orders.multipliers):
             raise ProblemError(
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",
