@@ -29,6 +29,7 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
+from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -98,7 +99,8 @@ def adapt(
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
     base = diffused_jumps(question, orders)
-    cells = first_cells(domain, [c.centre for c in corners])
+    solid = domain.dimension == 3 and not domain._is_box
+    cells = first_solid_cells(domain) if solid else first_cells(domain, [c.centre for c in corners])
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -151,7 +153,10 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     found = [formula for equation in orders.equations for formula in known_formulas(equation, meets=meets)]
     if not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind != "interior":
+            if place.kind != "interior" and domain.dimension == 3:
+                shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
+                found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
+            elif place.kind != "interior":
                 own = [c for c in curves_of(domain) if holds_along(place, c, c.at(c.start + c.measure * INNER)[0])]
                 found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True)
         return found

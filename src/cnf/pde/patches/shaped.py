@@ -133,9 +133,9 @@ def _lattice_inside(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.
 
 
 def _lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Points evenly spread in boxes (n, 2), (n, P, 2)."""
+    """Points evenly spread in boxes (n, D), (n, P, D)."""
     unit = (np.arange(LATTICE) + 0.5) / LATTICE
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[unit] * lower.shape[1], indexing="ij")], axis=1)
     return lower[:, None] + (upper - lower)[:, None] * grid
 
 

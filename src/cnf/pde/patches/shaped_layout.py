@@ -35,9 +35,9 @@ class Arc:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind.
+    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind.
 
-    `restrained` (P, 2) are the points of equations with multipliers, like a divergence: as many as those have
+    `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions.
     """
 
@@ -45,6 +45,11 @@ class ShapedLayout:
     restrained: np.ndarray
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
+
+    @property
+    def count(self) -> int:
+        """Points of all conditions of a channel."""
+        return sum(len(part.points) for part in (*self.arcs, *self.seams.values())) + len(self.interior)
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:

@@ -6,6 +6,7 @@ the gradients of these distances. Where it runs along faces of cells it is a par
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Arrays, Piece
+from cnf.pde.domains.domain import belongs_to
 
 LATTICE = 16  # points along every coordinate by which a cell is judged
 ON_FACE = 16  # and along both coordinates of a face
@@ -61,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Solid:
-    """`parts` are faces, `surfaces` the curved boundary, `whole` (patches,) says which are plain boxes.
+    """`parts` are faces, `whole` (patches,) says which patches are plain boxes, `curved` which have other boundaries.
 
     `area` (patches, 3) is that of the curved boundary seen along every coordinate.
     """
@@ -70,9 +72,9 @@ class Solid:
     cells: Cells
     cover: Cover
     parts: tuple[Part, ...]
-    surfaces: tuple[Surface, ...]
     area: np.ndarray
     whole: np.ndarray
+    curved: np.ndarray
 
     @staticmethod
     def of(domain: Domain, cells: Cells) -> Solid:
@@ -108,6 +110,11 @@ class Solid:
 def named_first(domain: Domain) -> list[tuple[Domain, tuple[str, ...]]]:
     """The shapes of a domain and their names; where boundaries coincide, the one with a name counts."""
     return sorted(domain._leaves(), key=lambda own: not own[1])
+
+
+def shapes_of(domain: Domain, part: str | None) -> list[Domain]:
+    """The shapes whose boundary belongs to a part of the boundary; None: all of it."""
+    return [leaf for leaf, names in domain._leaves() if part is None or belongs_to(part, names)]
 
 
 def first_solid_cells(domain: Domain) -> Cells:
@@ -167,15 +174,20 @@ def lattice(lower: np.ndarray, upper: np.ndarray, count: int) -> np.ndarray:
 
 def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:
     """The boundary as far as it does not run along faces of cells, shape by shape."""
+    return surfaces_in(domain, cells, cells.lower, cells.upper, LATTICE)
+
+
+def surfaces_in(domain: Domain, cells: Cells, lower: np.ndarray, upper: np.ndarray, count: int) -> list[Surface]:
+    """The same in boxes (n, 3), from lattices of `count` points along every coordinate."""
     size = float(max(np.subtract(domain.upper, domain.lower)))
     step, found = STEP * size, []
-    half = np.linalg.norm(cells.upper - cells.lower, axis=1) / 2
-    spacing = (cells.upper - cells.lower).max(axis=1) / LATTICE
+    half = np.linalg.norm(upper - lower, axis=1) / 2
+    spacing = (upper - lower).max(axis=1) / count
     for leaf, names in named_first(domain):
-        near = np.flatnonzero(np.abs(leaf._bound((cells.lower + cells.upper) / 2)) <= half)
+        near = np.flatnonzero(np.abs(leaf._bound((lower + upper) / 2)) <= half)
         if not len(near):
             continue
-        seeds = lattice(cells.lower[near], cells.upper[near], LATTICE)
+        seeds = lattice(lower[near], upper[near], count)
         reach = np.repeat(1.5 * spacing[near], seeds.shape[1])
         seeds = seeds.reshape(-1, 3)
         close = np.abs(leaf._bound(seeds)) <= reach
@@ -187,6 +199,15 @@ def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:
         ends = np.minimum(np.abs(points - cells.lower[owner]), np.abs(points - cells.upper[owner]))
         along = (ends <= 2 * step).any(axis=1)  # a part of a face
         found.append(Surface(names, points[~along], normals[~along], owner[~along]))
+    return found
+
+
+def meets_surface(shapes: Sequence[Domain], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Which boxes with corners (n, 3) may have a part of the boundaries of these shapes in them."""
+    half = np.linalg.norm(upper - lower, axis=1) / 2
+    found = np.zeros(len(lower), dtype=bool)
+    for shape in shapes:
+        found |= np.abs(shape._bound((lower + upper) / 2)) <= half
     return found
 
 
@@ -254,15 +275,18 @@ class _Shaper:
         plain[np.bincount(patch[inside], minlength=len(low)) > 1] = False
         area = np.zeros((len(low), 3))
         np.add.at(area, patch[inside], self._areas()[inside])
+        curved = np.zeros(len(low), dtype=bool)
+        for surface in self.surfaces:
+            curved[patch[surface.cells]] = True
         moved = [_between_patches(part, patch) for part in parts]
         return Solid(
             self.domain,
             cells,
             Cover(cells, patch, low, high),
             tuple(part for part in moved if part.first != part.second),
-            tuple(s for s in self.surfaces if len(s.points)),
             area,
             plain,
+            curved,
         )
 
     def _areas(self) -> np.ndarray:

@@ -1,8 +1,10 @@
-"""Layout in a solid: as many conditions as functions for every patch, whatever is cut off it.
+"""Layout in a solid: about as many conditions as functions for every patch, whatever is cut off it.
 
 As in the plane: neighbours share their conditions as boxes do, on as much of a face as lies inside; what is left of a
-patch's functions goes to its boundary and its inside. Points are picked from many by pivoted QR: those at which
-polynomials differ most.
+patch's functions goes to its boundary and its inside. But products of polynomials are too many functions for a corner
+that is cut off a box: with as many conditions, the field is worse by a digit or two than with points as dense as those
+of boxes, and the smallest weights for the rest. Points are picked from many by pivoted QR: those at which polynomials
+differ most.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from numpy.polynomial import chebyshev
 from cnf.pde.domains.boundary import Piece
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout
-from cnf.pde.patches.solid import Part, Solid, Surface
+from cnf.pde.patches.solid import LATTICE, Part, Solid, Surface, surfaces_in
 
 CANDIDATES = 3  # points to pick from, times what is wanted
+CROWDED = 1.3  # points on the curved boundary at most, relative to a face of a box of the same area
 COVERED = 1 - 1e-9  # share of a face that counts as all of it
 
 
@@ -41,15 +44,14 @@ class _Layout:
         arcs = self._flat_boundary()
         inside = []
         for patch in range(self.solid.cover.count):
-            left = self.functions - int(self.taken[patch])
-            surfaces = self._surfaces(patch)
-            usual = int(np.prod(self.inner))
+            left, usual = self.functions - int(self.taken[patch]), int(np.prod(self.inner))
             around = 0
-            if surfaces:
-                around = min(max(left - usual, round(self._curved_area(patch) * max(self.degree) ** 2), 1), left)
-                arcs += self._on_surfaces(patch, surfaces, around)
-            inside.append(self._inside(patch, left - around))
-        return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
+            if self.solid.curved[patch]:
+                area = self._curved_area(patch) * max(self.degree) ** 2
+                around = min(max(left - usual, round(area), 1), round(CROWDED * area) + 1, left)
+                arcs += self._on_surfaces(patch, around)
+            inside.append(self._inside(patch, min(left - around, usual)))
+        return ShapedLayout(np.concatenate(inside), np.zeros((0, 3)), tuple(arcs), seams)
 
     def _seams(self) -> dict[tuple[int, str], Seam]:
         """Ties: values at points of the finer patch, fluxes at those of the coarser one."""
@@ -129,9 +131,18 @@ class _Layout:
             kept[own] = self.solid.on_part(grid[own], part)
         return picked(grid[kept], grid[kept][:, others], wanted)
 
-    def _surfaces(self, patch: int) -> list[Surface]:
-        cells = np.flatnonzero(self.solid.cover.patch == patch)
-        return [own for surface in self.solid.surfaces if len((own := surface.of(cells)).points)]
+    def _surfaces(self, patch: int, count: int) -> list[Surface]:
+        """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
+        solid = self.solid
+        cells = np.flatnonzero(solid.cover.patch == patch)
+        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
+        found: list[Surface] = []
+        for along in (LATTICE, 2 * LATTICE, 3 * LATTICE):
+            everywhere = surfaces_in(solid.domain, solid.cells, low, high, along)
+            found = [own for surface in everywhere if len((own := surface.of(cells)).points)]
+            if sum(len(surface.points) for surface in found) >= CANDIDATES * count:
+                break
+        return found
 
     def _curved_area(self, patch: int) -> float:
         """The curved boundary of a patch, in faces of its frame."""
@@ -139,7 +150,8 @@ class _Layout:
         faces = np.array([np.delete(frame, k).prod() for k in range(3)])
         return float(np.linalg.norm(self.solid.area[patch] / faces))
 
-    def _on_surfaces(self, patch: int, surfaces: Sequence[Surface], count: int) -> list[Arc]:
+    def _on_surfaces(self, patch: int, count: int) -> list[Arc]:
+        surfaces = self._surfaces(patch, count)
         points, normals = (np.concatenate([getattr(s, n) for s in surfaces]) for n in ("points", "normals"))
         owner = np.repeat(np.arange(len(surfaces)), [len(s.points) for s in surfaces])
         frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
@@ -188,5 +200,5 @@ def pick(points: np.ndarray, count: int) -> np.ndarray:
     for k in range(dimension):
         table = chebyshev.chebvander(unit[:, k], along - 1)
         products = (products[:, :, None] * table[:, None, :]).reshape(len(points), -1)
-    _, _, pivot = scipy.linalg.qr(products.T, mode="economic", pivoting=True, check_finite=False)
+    _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True, check_finite=False)
     return pivot[:count]
