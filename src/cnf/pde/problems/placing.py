@@ -43,6 +43,7 @@ class Placing:
         self.problem = problem
         self.used: set[str] = set()
         self._files: dict[str, Scattered] = {}
+        self._read: dict[int, Constraint] = {}  # equations that are the same at all points, read once
         self.cloud = self._read_cloud()
         self.places = tuple(self._place(k, e) for k, e in enumerate(problem.equations))
         self.names = tuple(self._names(k) for k in range(len(self.places)))
@@ -146,6 +147,8 @@ class Placing:
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
         equation, problem = self.problem.equations[k], self.problem
         names = self.names[k]
+        if at is not None and k in self._read:
+            return self._read[k].at(at.points)
         given: dict[str, object] = {name: v for name, v in problem.parameters.items() if name in names}
         given |= {name: v for name, v in columns.items() if name in names}
         if NORMAL in names and NORMAL not in problem.parameters and at is not None and NORMAL not in columns:
@@ -161,6 +164,9 @@ class Placing:
                 advice = "; say where it holds, on = 'interior' for instance"
             raise ProblemError(f"{in_file(error)}{advice}", where) from None
         self._refuse_outside(found, where)
+        local = all(term.place.is_here for row in found.operator.rows for term in row)
+        if local and not any(isinstance(v, Tensor) for v in given.values()):
+            self._read[k] = found
         return found
 
     def _refuse_outside(self, constraint: Constraint, where: tuple[str | int, ...]) -> None:
