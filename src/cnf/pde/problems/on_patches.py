@@ -18,7 +18,7 @@ from cnf.pde.patches.adapting import Round, adapt
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.question import Question
 from cnf.pde.problems.answer import Answer, measure_errors
-from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.places import sample
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
@@ -34,6 +34,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
     """Refine, solve, certify; `report` is called with every round."""
     started = time.perf_counter()
     refuse_unsuitable(problem)
+    refuse_bare_parts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
     trials: list[Trial] = []
 
