@@ -16,7 +16,6 @@ from cnf.bases.piecewise import Piecewise
 from cnf.pde.report.exports import is_timed
 from cnf.pde.report.map_panels import add_bar, draw_map, find_decades, find_scale, find_shape, math_name, plain
 from cnf.pde.report.planes import Line, Plane, sample_line, sample_plane
-from cnf.pde.report.table import find_part
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _mark_on_curve(answer: Answer, panel: Any, line: Line, channel: int) -> None
 def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]]:
     """(legend, points (P, D), markers) of every constraint that has points: dots inside, shapes for the other parts."""
     found = []
-    where = {equation.name: find_part(equation) for equation in answer.problem.equations}
+    where = {equation.name: equation.on or equation.file for equation in answer.problem.equations}
     within = apart = 0
     patched = isinstance(answer.field.basis, Piecewise)
     for constraint in answer.field.constraints:
