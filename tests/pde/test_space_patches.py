@@ -68,7 +68,7 @@ def in_solid(domain: cnf.domains.Domain, degree: int, equations: dict[str, str])
 
 
 def test_solids_with_curved_boundaries():
-    """-Laplace u = 7 u around a ball-shaped hole with the slope of sin(2x + 1) cos(2y) e^z on it, and its values outside.
+    """-Laplace u = 7 u around a ball-shaped hole with the slope of sin(2x + 1) cos(2y) e^z on it, its values outside.
 
     Two degrees more, and the error is at least 20 times smaller; the conditions hold, and none is redundant.
     """

@@ -1,7 +1,7 @@
 """Solid: a domain in space that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined.
 
-The boundary is known by the distances to the shapes that make up the domain: points of a lattice are moved onto it along
-the gradients of these distances. Where it runs along faces of cells it is a part of such a face, as on a box.
+The boundary is known by the distances to the shapes that make up the domain: points of a lattice are moved onto it
+along the gradients of these distances. Where it runs along faces of cells it is a part of such a face, as on a box.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Arrays, Piece
 from cnf.pde.domains.domain import belongs_to
+from cnf.pde.patches.meeting import lattice
 
 LATTICE = 16  # points along every coordinate by which a cell is judged
 ON_FACE = 16  # and along both coordinates of a face
@@ -163,13 +164,6 @@ def _turning(domain: Domain, cells: Cells) -> np.ndarray:
         lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
         found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
     return found
-
-
-def lattice(lower: np.ndarray, upper: np.ndarray, count: int) -> np.ndarray:
-    """Points evenly spread in boxes (n, 3), (n, P, 3)."""
-    unit = (np.arange(count) + 0.5) / count
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, unit, indexing="ij")], axis=1)
-    return lower[:, None] + (upper - lower)[:, None] * grid
 
 
 def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:

@@ -51,7 +51,9 @@ class _Layout:
                 around = min(max(left - usual, round(area), 1), round(CROWDED * area) + 1, left)
                 arcs += self._on_surfaces(patch, around)
             inside.append(self._inside(patch, min(left - around, usual)))
-        return ShapedLayout(np.concatenate(inside), np.zeros((0, 3)), tuple(arcs), seams)
+        owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
+        none = np.zeros((0, 3)), (owners, owners[:0])
+        return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {})
 
     def _seams(self) -> dict[tuple[int, str], Seam]:
         """Ties: values at points of the finer patch, fluxes at those of the coarser one."""
@@ -117,7 +119,7 @@ class _Layout:
     @staticmethod
     def _on_rectangle(points: np.ndarray, part: Part, others: list[int]) -> np.ndarray:
         x = points[:, others]
-        return ((x >= part.lower[others]) & (x <= part.upper[others])).all(axis=1)
+        return np.all((x >= part.lower[others]) & (x <= part.upper[others]), axis=1)
 
     def _picked_on_face(
         self, parts: Sequence[Part], low: np.ndarray, high: np.ndarray, wanted: int, share: float
