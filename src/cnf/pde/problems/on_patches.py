@@ -167,7 +167,8 @@ def refuse_unsuitable(problem: Problem) -> None:
     space = domain.space if isinstance(domain, Timed) else domain
     if space.dimension > 3 or (isinstance(domain, Timed) and not domain._is_box):
         raise ProblemError(
-            "patches cover domains of up to three coordinates, boxes with time as well; use method = 'waves'",
+            "patches cover boxes of up to three coordinates and time, and domains of any other shape without time so far; "
+            "use method = 'waves'",
             WHERE,
         )
     if problem.regions is not None:
