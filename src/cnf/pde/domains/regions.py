@@ -126,14 +126,11 @@ def _check(name: object, shape: Domain, domain: Domain) -> None:
 def _outline_as_data(polygons: list[np.ndarray]) -> list:
     """Polygons, the inside to the left, in layers: those that hold others without those they hold, and so on."""
     areas = [_signed_area(corners) for corners in polygons]
-    data: list | None = None
-    for _, k in sorted(((-abs(area), k) for k, area in enumerate(areas))):  # what is held is smaller
+    first, *others = sorted(range(len(areas)), key=lambda k: -abs(areas[k]))  # what is held is smaller
+    data: list = ["polygon", polygons[first].tolist()]
+    for k in others:
         own = ["polygon", polygons[k].tolist()]
-        if data is None:
-            data = own
-        else:
-            data = ["union", [data, own]] if areas[k] > 0 else ["difference", data, [own]]
-    assert data is not None
+        data = ["union", [data, own]] if areas[k] > 0 else ["difference", data, [own]]
     return data
 
 
