@@ -167,7 +167,7 @@ def refuse_unsuitable(problem: Problem) -> None:
     space = domain.space if isinstance(domain, Timed) else domain
     if space.dimension > 3 or (isinstance(domain, Timed) and not domain._is_box):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time, and domains of any other shape without time so far; "
+            "patches cover boxes of up to three coordinates and time, and domains of other shapes without time so far; "
             "use method = 'waves'",
             WHERE,
         )
