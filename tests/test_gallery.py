@@ -32,6 +32,8 @@ BOUNDS: dict[str, dict[str, float]] = {
     "convection_diffusion": {"u": 1e-11},
     "corner": {"u": 1e-4},  # singular: the gradient is infinite in the corner
     "darcy": {"p": 1e-6},
+    "drawing": {"u": 1e-10},
+    "flower": {"u": 1e-12},
     "heat": {"u": 1e-8},
     "helmholtz": {"u": 1e-10},
     "inclusion": {"u": 1e-8},
@@ -64,6 +66,7 @@ SLOW = (
     "convection_diffusion",
     "darcy",
     "corner",
+    "drawing",
     "heat",
     "helmholtz",
     "hot_spot",
