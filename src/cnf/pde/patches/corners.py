@@ -173,7 +173,7 @@ class Angular:
         for k, equation in zip(question.inside, orders.equations, strict=True):
             condition = question.at(k, Sample(at, None))
             for r, restrains in enumerate(orders.restrains(equation)):
-                order = max(orders.weights.channels) - 1 if restrains and orders.weights else 2
+                order = 2 + orders.weights.rows[block] if restrains and orders.weights else 2
                 own = slice(block * count, (block + 1) * count)
                 _add(powers, condition, maps, own, np.arange(count), order, r, orders.lower)
                 if restrains:  # at its ends, the highest degrees of the multiplier are zero instead
