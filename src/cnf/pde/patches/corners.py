@@ -26,7 +26,7 @@ from cnf.pde.patches.outline import MEETING, curves_of
 from cnf.pde.patches.question import Question, holds_along
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
-HIGHEST = 5.0  # exponents above are smooth enough
+HIGHEST = 4.0  # exponents above are smooth enough: nearly polynomials of degree 12, and then weights are anything
 MOST = 10  # functions of a corner
 JUMP = 1e-4  # of the data: what jumps less is taken for rounding of where edges are looked at
 NEAR = 1e-7  # of the domain: where edges are looked at
