@@ -22,6 +22,7 @@ CORE = [
     ["errors", "late", "version"],
     ["files"],
     ["reading"],
+    ["meshes"],
     ["operators"],
     ["constraints"],
     ["bases", "kernels", "encoders"],

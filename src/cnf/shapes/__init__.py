@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from cnf.late import from_modules, late_names
 
 if TYPE_CHECKING:
+    from cnf.meshes.mesh import Mesh
     from cnf.shapes.clouds.cloud import PointCloud
     from cnf.shapes.clouds.generated import sample_knot
-    from cnf.shapes.clouds.mesh import Mesh
     from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
     from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
     from cnf.shapes.clouds.thinning import thin
@@ -22,7 +22,7 @@ __getattr__, __dir__ = late_names(
         {
             "cnf.shapes.clouds.cloud": "PointCloud",
             "cnf.shapes.clouds.generated": "sample_knot",
-            "cnf.shapes.clouds.mesh": "Mesh",
+            "cnf.meshes.mesh": "Mesh",
             "cnf.shapes.clouds.normals": "estimate_normals find_flipped orient_normals points_outward",
             "cnf.shapes.clouds.preparation": "Prepared prepare_cloud",
             "cnf.shapes.clouds.thinning": "thin",

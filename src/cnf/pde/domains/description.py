@@ -8,13 +8,16 @@ from pathlib import Path
 
 import sympy as sp
 
-from cnf.errors import DomainError
+from cnf.errors import DomainError, FileError
 from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
+from cnf.pde.domains.groups import read_mesh_domain
 from cnf.pde.domains.level_set import LevelSet
+from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.solid import Solid
 from cnf.pde.domains.tables import MOST_ENTRIES, check_shape, refuse_too_many
 from cnf.pde.domains.timed import Timed
 
@@ -63,6 +66,8 @@ def describe(domain: Domain) -> dict[str, object]:
                 raise DomainError("a level set by a Python function cannot be described; give it in LaTeX")
             entries = {"type": "level-set", "expression": expression, "coordinates": list(domain.level.names)}
             entries |= {"lower": list(domain.low), "upper": list(domain.high)}
+        case Outline() | Solid():
+            entries = _describe_drawn(domain)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -71,6 +76,19 @@ def describe(domain: Domain) -> dict[str, object]:
         case _:
             raise DomainError(f"a {type(domain).__name__} cannot be described; expected one of cnf.domains")
     return entries if domain.name is None else {**entries, "name": domain.name}
+
+
+def _describe_drawn(domain: Outline | Solid) -> dict[str, object]:
+    if isinstance(domain, Solid):
+        mesh = domain._mesh
+        labels = {"labels": list(domain.labels)} if domain.labels else {}
+        return {"type": "mesh", "vertices": mesh.vertices.tolist(), "faces": mesh.faces.tolist(), **labels}
+    entries: dict[str, object] = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
+    if any(domain.names):
+        entries["names"] = list(domain.names)
+    if domain.edges:
+        entries["edges"] = [list(edges) for edges in domain.edges]
+    return entries
 
 
 def to_text(domain: Domain) -> str:
@@ -93,6 +111,12 @@ def to_text(domain: Domain) -> str:
         case LevelSet():
             shown = domain.level.latex or "the level function"
             return f"level set{name} of {shown if len(shown) <= 80 else 'an expression'}, negative inside"
+        case Outline():
+            smooth = ", smooth" if domain.smooth else ""
+            count = len(domain.paths)
+            return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}"
+        case Solid():
+            return f"mesh{name} of {len(domain._mesh.faces)} triangles"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():
@@ -139,7 +163,7 @@ class _Reader:
             if len(ends) != 2:
                 raise DomainError(f"{place}.time must be two numbers, start and end, got {len(ends)}")
             return Timed(shape, *ends)
-        except DomainError as error:
+        except (DomainError, FileError) as error:
             if str(error).startswith("domain"):
                 raise  # names its place already
             raise DomainError(f"{place}: {error}") from None
@@ -159,13 +183,14 @@ class _Reader:
             case "polygon":
                 rows = self._list(entries["vertices"], f"{place}.vertices")
                 vertices = [self._numbers(r, f"{place}.vertices[{k}]") for k, r in enumerate(rows)]
-                edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else None
-                for k, edge in enumerate(edges or ()):
-                    if not isinstance(edge, str):
-                        raise DomainError(f"{place}.edges[{k}] must be a text, got {edge!r}")
+                edges = self._texts(entries["edges"], f"{place}.edges") if "edges" in entries else None
                 return Polygon(vertices, name=name, edges=edges)
             case "level-set":
                 return self._level_set(entries, name, place)
+            case "outline":
+                return self._outline(entries, name, place)
+            case "mesh":
+                return self._solid(entries, name, place)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)
@@ -183,6 +208,70 @@ class _Reader:
             names = tuple(map(str, self._list(entries["coordinates"], f"{place}.coordinates")))
         level = latex if self.expression is None else self.expression(latex)
         return LevelSet(level, lower, upper, name=name, coordinates=names)
+
+    def _outline(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if ("file" in entries) == ("paths" in entries):
+            raise DomainError(f"{place}: an outline has either a file (SVG, GeoJSON, CSV) or paths")
+        smooth = self._smooth(entries, place)
+        if "paths" in entries:
+            for key in ("scale", "only"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for outlines from files")
+            given = entries["paths"]
+            paths = [given] if isinstance(given, str) else self._list(given, f"{place}.paths")
+            names = self._texts(entries["names"], f"{place}.names") if "names" in entries else None
+            edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else ()
+            return Outline(
+                paths, names, smooth, name, [self._texts(e, f"{place}.edges[{k}]") for k, e in enumerate(edges)]
+            )
+        for key in ("names", "edges"):
+            if key in entries:
+                raise DomainError(
+                    f"{place}.{key} is for outlines by paths; curves of files have the names they have there"
+                )
+        return Outline.read(
+            self._file(entries["file"], f"{place}.file"), smooth, *self._scale_and_only(entries, place), name
+        )
+
+    def _smooth(self, entries: Mapping[str, object], place: str) -> bool | float:
+        smooth = entries.get("smooth", False)
+        return smooth if isinstance(smooth, bool) else self._number(smooth, f"{place}.smooth")
+
+    def _scale_and_only(self, entries: Mapping[str, object], place: str) -> tuple[float, list[str]]:
+        """By how much a file is scaled, and which of its groups are taken."""
+        only = self._texts(entries["only"], f"{place}.only") if "only" in entries else []
+        return self._number(entries.get("scale", 1.0), f"{place}.scale"), only
+
+    def _solid(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if "file" in entries:
+            for key in ("vertices", "faces", "labels"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for meshes without a file")
+            file, smooth = self._file(entries["file"], f"{place}.file"), self._smooth(entries, place)
+            scale, only = self._scale_and_only(entries, place)
+            if file.suffix.lower() == ".msh":
+                return read_mesh_domain(file, smooth, scale, only, name)
+            if smooth or only:
+                raise DomainError(f"{place}: `smooth` and `only` are for gmsh files; other meshes have no groups")
+            return Solid.read(file, scale, name)
+        if not ("vertices" in entries and "faces" in entries) or {"scale", "smooth", "only"} & set(entries):
+            raise DomainError(f"{place}: a mesh has a file (STL, OBJ, PLY, MSH), or vertices and faces")
+        labels = entries.get("labels")
+        if labels is not None and not (isinstance(labels, list) and all(isinstance(text, str) for text in labels)):
+            raise DomainError(f"{place}.labels must be a list of texts, one for every face")
+        return Solid(entries["vertices"], entries["faces"], name, labels)
+
+    def _file(self, value: object, place: str) -> Path:
+        """A path, relative to the folder of the problem."""
+        if not isinstance(value, str) or not value:
+            raise DomainError(f"{place} must be the name of a file, got {value!r}")
+        return self.folder / value
+
+    def _texts(self, value: object, place: str) -> list[str]:
+        for k, text in enumerate(found := self._list(value, place)):
+            if not isinstance(text, str):
+                raise DomainError(f"{place}[{k}] must be a text, got {text!r}")
+        return found
 
     def _shapes(self, value: object, place: str, depth: int) -> list[Domain]:
         tables = [value] if isinstance(value, Mapping) else self._list(value, place)

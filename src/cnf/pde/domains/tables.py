@@ -18,12 +18,19 @@ KEYS: dict[str, tuple[str, ...]] = {
     "ball": ("center", "radius"),
     "polygon": ("vertices",),
     "level-set": ("expression", "lower", "upper"),
+    "outline": (),
+    "mesh": (),
     "union": ("of",),
     "difference": ("of", "minus"),
     "intersection": ("of",),
 }
 
-OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",), "level-set": ("coordinates",)}
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "polygon": ("edges",),
+    "level-set": ("coordinates",),
+    "outline": ("file", "paths", "names", "edges", "smooth", "scale", "only"),
+    "mesh": ("file", "vertices", "faces", "labels", "scale", "smooth", "only"),
+}
 
 
 def check_shapes(table: object, place: str = "domain", depth: int = 1) -> None:

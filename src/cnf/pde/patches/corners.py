@@ -21,9 +21,10 @@ from cnf.constraints import Constraint
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import MEETING, curves_of
-from cnf.pde.patches.question import Question, holds_along
+from cnf.pde.patches.question import Question
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
 HIGHEST = 4.0  # exponents above are smooth enough: nearly polynomials of degree 12, and then weights are anything
@@ -127,6 +128,15 @@ def functions_at(question: Question, orders: Orders, corner: Corner) -> CornerFu
     return CornerFunctions(centre, corner.start, corner.end, *shapes, orders.lower if any(orders.lower) else ())
 
 
+def _area(regions: Regions, corner: Corner) -> int | None:
+    """The region that a corner lies in; None if several meet there."""
+    angles = corner.start + (corner.end - corner.start) * (np.arange(64) + 0.5) / 64
+    size = max(b - a for a, b in zip(regions.domain.lower, regions.domain.upper, strict=True))
+    around = corner.centre + NEAR * size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found = np.unique(regions.number(around))
+    return int(found[0]) if len(found) == 1 else None
+
+
 def data_size(question: Question, orders: Orders, degree: int) -> float:
     """How large the conditions on the boundary are, those of order `degree` and slopes of lower ones."""
     size = max(b - a for a, b in zip(question.domain.lower, question.domain.upper, strict=True))
@@ -164,13 +174,16 @@ class Angular:
         maps = AngularMaps.of(corner.start, corner.end, count)
         size = channels * count
         powers = np.zeros((3, size, size))
-        if len(orders.rows) != channels:
+        area = 0 if question.regions is None else _area(question.regions, corner)
+        inside = [] if area is None else question.inside_of(area)
+        orders = Orders.of([question.constraints[k] for k in inside], question.time) if inside else orders
+        if not inside or len(orders.rows) != channels:
             return None
         at = torch.tensor(corner.centre[None], dtype=torch.float64)
         free: list[int] = []  # rows that have conditions on the edges
         multipliers = iter(np.flatnonzero(orders.multipliers))
         block = 0
-        for k, equation in zip(question.inside, orders.equations, strict=True):
+        for k, equation in zip(inside, orders.equations, strict=True):
             condition = question.at(k, Sample(at, None))
             for r, restrains in enumerate(orders.restrains(equation)):
                 order = 2 + orders.weights.rows[block] if restrains and orders.weights else 2
@@ -191,8 +204,8 @@ class Angular:
             points, normals = curve.at(arcs)
             given = [
                 question.at(k, Sample(torch.from_numpy(points), torch.from_numpy(normals)))
-                for k, place in enumerate(question.places)
-                if place.kind != "interior" and holds_along(place, curve, points)
+                for k in range(len(question.places))
+                if question.holds(k, curve, points, normals)
             ]
             rows = [(c, r) for c in given for r in range(c.values.shape[1])]
             if len(rows) != len(free):
