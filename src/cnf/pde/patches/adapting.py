@@ -153,7 +153,7 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
     """Of all corners of a planar domain, for equations of second order."""
     if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
-    found = (functions_at(question, orders, corner) for corner in corners_of(question.domain))
+    found = (functions_at(question, corner) for corner in corners_of(question.domain))
     return [functions for functions in found if functions is not None]
 
 

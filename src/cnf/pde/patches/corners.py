@@ -98,9 +98,14 @@ def _corner(domain: Domain, centre: np.ndarray, first: End, second: End, size: f
     return None
 
 
-def functions_at(question: Question, orders: Orders, corner: Corner) -> CornerFunctions | None:
+def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
     """What solutions look like there, apart from polynomials; None if polynomials do, or conditions are missing."""
-    coarse, fine = (Angular.of(question, orders, corner, n) for n in NODES)
+    area = 0 if question.regions is None else _area(question.regions, corner)
+    inside = [] if area is None else question.inside_of(area)
+    if not inside:
+        return None
+    orders = Orders.of([question.constraints[k] for k in inside], question.time)
+    coarse, fine = (Angular.of(question, inside, orders, corner, n) for n in NODES)
     if coarse is None or fine is None:
         return None
     exponents: list[complex] = []
@@ -169,15 +174,13 @@ class Angular:
     lower: tuple[int, ...]
 
     @staticmethod
-    def of(question: Question, orders: Orders, corner: Corner, count: int) -> Angular | None:
+    def of(question: Question, inside: Sequence[int], orders: Orders, corner: Corner, count: int) -> Angular | None:
+        """Of the equations `inside` around the corner; None if they or the edges have not as many rows as it takes."""
         channels = len(question.space.channels)
         maps = AngularMaps.of(corner.start, corner.end, count)
         size = channels * count
         powers = np.zeros((3, size, size))
-        area = 0 if question.regions is None else _area(question.regions, corner)
-        inside = [] if area is None else question.inside_of(area)
-        orders = Orders.of([question.constraints[k] for k in inside], question.time) if inside else orders
-        if not inside or len(orders.rows) != channels:
+        if len(orders.rows) != channels:
             return None
         at = torch.tensor(corner.centre[None], dtype=torch.float64)
         free: list[int] = []  # rows that have conditions on the edges
