@@ -18,11 +18,11 @@ from cnf.pde.patches.adapting import Round, adapt
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.question import Question
 from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.between import look_between
 from cnf.pde.problems.check import check_problem
 from cnf.pde.problems.places import sample
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
-from cnf.pde.tuning import HeldOutEquations
 from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
 
@@ -52,9 +52,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
             "those that say the same twice"
         ) from None
     solution = adapted.chosen.solution
-    with torch.no_grad():
-        held_out = look_between(problem, solution)
-        boundary = miss_boundary(problem, probes, solution)
+    between = look_between(problem, solution)
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -62,11 +60,12 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         adapted.chosen.field,
         solution,
         tuning,
-        held_out,
+        between.mean,
         adapted.estimate,
         measure_errors(problem, solution),
         time.perf_counter() - started,
-        measured=max(adapted.estimate, boundary),
+        measured=max(adapted.estimate, between.boundary),
+        largest=between.largest,
     )
     if problem.solving.underdetermined == "refuse" and left_open(answer):
         refuse_open(answer)
@@ -109,15 +108,6 @@ def as_trial(found: Round) -> Trial:
         certificate.conditions,
         found.seconds,
     )
-
-
-def look_between(problem: Problem, solution: Solution) -> dict[str, float]:
-    """What every equation misses between its points."""
-    found = {c.name: math.nan for c in solution.constraints}
-    checks = problem.checks()
-    if checks:
-        found |= {name: float(value) for name, value in HeldOutEquations(checks).by_equation(solution).items()}
-    return found
 
 
 def miss_boundary(problem: Problem, probes: Tensor, solution: Solution) -> float:

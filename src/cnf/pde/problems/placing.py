@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cnf.pde.problems.problem import Problem
 
 ELSEWHERE = 7919  # added to the seed for the points of checks
+FRESH = 15485863  # and for those of the figures that are reported
+DRAWN, DRAWN_FACE = 1000, 400
 NORMAL = "n"
 FACE_LAYOUT = "grid"
 
@@ -51,8 +53,11 @@ class Placing:
 
     # -- constraints -----------------------------------------------------------------------------------------------
 
-    def constraints(self, share: float = 1.0) -> tuple[Constraint, ...]:
-        """All equations; with `share` below one at that part of the points of the interior."""
+    def constraints(self, share: float = 1.0, seed: int | None = None) -> tuple[Constraint, ...]:
+        """All equations; with `share` below one at that part of the points of the interior.
+
+        With a `seed`, as many other points of the same parts; what is known at its own points only keeps them.
+        """
         kept: dict[tuple, Sample] = {}
         found = []
         for k, (equation, place) in enumerate(zip(self.problem.equations, self.places, strict=True)):
@@ -60,9 +65,10 @@ class Placing:
                 found.append(self._constraint(k, None, {}))
                 continue
             count, layout = self.count(equation, place, share), self.layout(equation, place)
+            layout = layout if seed is None or layout != "grid" else "halton"  # a grid has no seed
             key = (place.text, count, layout)
             if key not in kept:
-                kept[key] = self._sampled(place, count, layout, share)
+                kept[key] = self._sampled(place, count, layout, share, self.problem.seed if seed is None else seed)
             found.append(self._constraint(k, kept[key], self._columns(place, share)))
         rows = sum(c.rows for c in found)
         if rows > LARGEST:
@@ -81,6 +87,21 @@ class Placing:
             layout = FACE_LAYOUT if place.kind == "slice" else "halton"
             other = sample(place, self.problem.domain, count, layout, self.problem.seed + ELSEWHERE)
             found.append(self._constraint(k, other, {}))
+        return tuple(found)
+
+    def drawn(self) -> tuple[Constraint, ...]:
+        """The same equations at points drawn uniformly from their parts, which took no part in anything before."""
+        found, seed = [], self.problem.seed + FRESH
+        generator = torch.Generator().manual_seed(seed)
+        for k, place in enumerate(self.places):
+            if place.kind in ("file", "nowhere") or place.dimension_lost >= self.problem.domain.dimension:
+                continue
+            count = DRAWN if place.kind == "interior" else DRAWN_FACE
+            many = count if place.kind in ("interior", "slice") else 8 * count  # those of a boundary are spread evenly
+            at = sample(place, self.problem.domain, many, "random", seed)
+            chosen = torch.randperm(at.points.shape[0], generator=generator)[:count]
+            at = Sample(at.points[chosen], None if at.normals is None else at.normals[chosen])
+            found.append(self._constraint(k, at, {}))
         return tuple(found)
 
     def interior(self) -> int:
@@ -110,13 +131,13 @@ class Placing:
         """As asked; faces and slices are covered evenly unless the equation itself says otherwise."""
         return equation.layout or (FACE_LAYOUT if place.kind == "slice" else self.problem.points.layout)
 
-    def _sampled(self, place: Place, count: int, layout: str, share: float) -> Sample:
+    def _sampled(self, place: Place, count: int, layout: str, share: float, seed: int) -> Sample:
         if place.kind == "interior" and self.cloud is not None:
             return Sample(_thinned(self.cloud.points, share, self.problem.seed), None)
         if place.kind == "file":
             assert place.file is not None
             return Sample(_thinned(place.file.points, share, self.problem.seed), None)
-        found = sample(place, self.problem.domain, count, layout, self.problem.seed)
+        found = sample(place, self.problem.domain, count, layout, seed)
         return self._crowded(found, place) if self.problem.has_poles else found
 
     def spacing(self) -> float:
