@@ -16,7 +16,9 @@ from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
 from cnf.solution import Solution
 
-GRID = {1: 1001, 2: 101, 3: 41}  # points per coordinate, by dimension
+GRID = {1: 1001, 2: 101, 3: 41}  # points per coordinate, by dimension; beyond, as many as make up GRID_POINTS
+GRID_POINTS = 30_000
+SAMPLED = 5000  # points at which errors are measured where a grid would be too coarse
 NEAR_MISS = 1e-5  # relative residual that a user might accept
 MOST_GRID_POINTS = 5_000_000
 TWICE = 2.0  # the difference of two fields: as much as an estimate may be too small, seen on problems that were drawn
@@ -176,7 +178,7 @@ def make_grid(problem: Problem, solution: Solution, counts: int | Sequence[int] 
     domain = problem.domain
     dimension = domain.dimension
     if counts is None:
-        counts = GRID.get(dimension, 15)
+        counts = GRID.get(dimension) or max(3, int(GRID_POINTS ** (1 / dimension)))
     per_axis = [counts] * dimension if isinstance(counts, int) else list(counts)
     if len(per_axis) != dimension or min(per_axis) < 2 or math.prod(per_axis) > MOST_GRID_POINTS:
         raise ProblemError(
@@ -207,14 +209,20 @@ def measure_errors(problem: Problem, solution: Solution) -> dict[str, float] | N
     """Relative L2 error per channel with a known exact solution (absolute where that is zero)."""
     if problem.exact is None:
         return None
-    grid = make_grid(problem, solution)
-    assert grid.exact is not None
+    if problem.domain.dimension in GRID:
+        grid = make_grid(problem, solution)
+        points, values = grid.points[grid.inside], grid.values[grid.inside]
+    else:
+        points = problem.domain.fill(SAMPLED, "random", problem.seed + 1)
+        with torch.no_grad():
+            values = solution(points).to(torch.float64)
     found = {}
     for k, channel in enumerate(problem.space.channels):
         if channel not in problem.exact:
             continue
-        known = grid.inside & torch.isfinite(grid.exact[:, k])  # an expression may be 0/0 in a corner
-        wanted, off = grid.exact[known, k], (grid.values - grid.exact)[known, k]
+        exact = problem.exact[channel](points).reshape(-1)
+        known = torch.isfinite(exact)  # an expression may be 0/0 in a corner
+        wanted, off = exact[known], (values[:, k] - exact)[known]
         scale = float(wanted.abs().max()) if len(wanted) else 0.0
         unit = scale if scale > 0 else 1.0  # squares of very small numbers would vanish
         size = float((wanted / unit).square().mean().sqrt())

@@ -122,6 +122,9 @@ class Placing:
             return 2
         else:
             full = default_count(place, domain, interior_spacing(domain, self.interior()))
+            if dimension > 3:  # most of a box is near its boundary: with the same spacing it would take all the points
+                whole = default_count(Place("boundary", ""), domain, interior_spacing(domain, self.interior()))
+                full = max(4, round(full * min(1.0, self.interior() / whole)))
             if place.kind in ("boundary", "shape") and self.problem.points.boundary is not None:
                 part = domain.boundary_measure(place.shape) / domain.boundary_measure()
                 full = max(1, round(self.problem.points.boundary * part))
