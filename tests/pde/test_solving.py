@@ -361,11 +361,11 @@ def test_bad_grids(counts: Any):
         make_grid(answer.problem, answer.solution, counts)
 
 
-# -- the estimate --------------------------------------------------------------------------------------------------------
+# -- the estimate ------------------------------------------------------------------------------------------------------
 
 
 def test_a_peak_that_no_point_has_seen_is_in_the_estimate():
-    """-u'' = a bump of width 1e-4 and height 1e4: every condition holds, u = 0 to all points, and nothing is claimed."""
+    """-u'' = a bump of width 1e-4 and height 1e4: every condition holds, and nothing is claimed."""
     narrow = r"-u_{xx} = 10000 e^{-(x - 0.41234)^2 / 0.00000001}"
     problem = line({"interior": narrow, "boundary": "u = 0"}, solve={"method": "waves"})
     answer = problem.solve()
@@ -407,8 +407,8 @@ def test_tuning_stops_at_the_target():
 
 @pytest.mark.parametrize("dimension", [4, 5])
 def test_four_and_five_dimensions(dimension: int, tmp_path):
-    """-Laplace u = d sin(x + y + ...) with its own values on the boundary, written whole: at most half of all points lie
-    on the boundary, the error is small and the estimate no smaller than a third of it."""
+    """-Laplace u = d sin(x + y + ...), values on the boundary: at most half of the points lie there, the error is small,
+    the estimate no smaller than a third of it, and everything is written."""
     names = "x y z w v"[: 2 * dimension - 1]
     sine = rf"\sin({' + '.join(names.split())})"
     problem = cnf.Problem(
