@@ -407,8 +407,10 @@ def test_tuning_stops_at_the_target():
 
 @pytest.mark.parametrize("dimension", [4, 5])
 def test_four_and_five_dimensions(dimension: int, tmp_path):
-    """-Laplace u = d sin(x + y + ...), values on the boundary: half of the points at most lie there, the error is small,
-    the estimate no smaller than a third of it, and everything is written."""
+    """-Laplace u = d sin(x + y + ...) with its values on the boundary, where at most half of the points lie.
+
+    The error is small, the estimate no smaller than a third of it, and everything is written.
+    """
     names = "x y z w v"[: 2 * dimension - 1]
     sine = rf"\sin({' + '.join(names.split())})"
     problem = cnf.Problem(
