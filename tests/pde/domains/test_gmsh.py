@@ -127,3 +127,23 @@ def test_in_a_problem(tmp_path: Path):
     )
     answer = problem.solve()
     assert answer.certificate.exact and answer.errors is not None and answer.errors["u"] < 1e-6
+
+
+@pytest.mark.slow
+def test_regions_in_a_problem(tmp_path: Path):
+    """Heat through wood (k = 1) and steel (k = 10) by their groups: u = 10 (x - 2) and x - 2, one flux of 10."""
+    write(tmp_path / "plate.msh", plate(), 4)
+    mesh = {"type": "mesh", "file": "plate.msh"}
+    known = {"steel": "x - 2", "wood": "10 (x - 2)"}
+    problem = cnf.Problem(
+        "x y",
+        domain=mesh,
+        regions={name: {**mesh, "only": [name]} for name in known},
+        parameters={"k": {"steel": 10, "wood": 1}, "g": known},
+        equations={"interior": r"\nabla\cdot(k \nabla u) = 0", "boundary": "u = g"},
+        exact={"u": known},
+        solve={"method": "patches", "target": 1e-8},
+        folder=tmp_path,
+    )
+    answer = problem.solve()
+    assert answer.certificate.exact and answer.errors is not None and answer.errors["u"] < 1e-7

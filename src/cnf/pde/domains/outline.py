@@ -131,6 +131,13 @@ class Outline(Domain):
                 found.append((*own, f"curve {k + 1}") if len(self.names) > 1 else own)
         return found
 
+    def polygons(self) -> list[np.ndarray] | None:
+        """The corners (V, 2) of every curve, with the inside to the left; None if one is not a polygon."""
+        curves = self._loops.curves
+        if self.smooth or not all(stroke.is_line for text in self.paths for stroke in read_path(text)[0]):
+            return None
+        return [curve.at(curve.knots[:-1])[0] for curve in curves]
+
     def _inside(self, points: np.ndarray) -> np.ndarray:
         return self._loops.inside(points)
 
