@@ -205,7 +205,7 @@ def run(asked: argparse.Namespace, runner: Runner) -> list[Line]:
         ours = {target: runner.run("cnf", name, asked.method, target) for target in targets}
         peers = asked.peers
         quadratic = runner.climb("skfem", name, "quadratic", asked.rungs) if "skfem" in peers else []
-        linear = runner.climb("skfem", name, "linear", asked.rungs) if "skfem" in peers else []
+        linear = runner.climb("skfem", name, "linear", asked.rungs, 0.05) if "skfem" in peers else []
         deep = None
         if "deepxde" in peers and "deepxde" in PROBLEMS[name].trained_by:
             deep = runner.run("deepxde", name, "", "fair")

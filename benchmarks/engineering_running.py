@@ -72,13 +72,13 @@ class Runner:
             return {**known, "note": f"failed: {last_line(done.stderr)[:160]}"}
         return {**known, **json.loads(last_line(done.stdout))}
 
-    def climb(self, package: str, problem: str, variant: str, rungs: int) -> list[Case]:
-        """A ladder, until it is fine enough or too dear."""
+    def climb(self, package: str, problem: str, variant: str, rungs: int, share: float = 0.25) -> list[Case]:
+        """A ladder, until it is fine enough, or a rung costs more than a share of the limit."""
         found: list[Case] = []
         for rung in range(rungs):
             case = self.run(package, problem, variant, str(EVERY_LEVEL * rung))
             found.append(case)
-            if case.get("note") or case["error"] <= FINE or case["processor_seconds"] > self.limit / 4:
+            if case.get("note") or case["error"] <= FINE or case["processor_seconds"] > share * self.limit:
                 break
         return found
 

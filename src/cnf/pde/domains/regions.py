@@ -6,6 +6,7 @@ last. What a field has more on the side the normal points to is its jump.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +21,8 @@ from cnf.pde.domains.boundary import Curve, Piece, spread, trim_all
 from cnf.pde.domains.box import Box
 from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
 from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
-from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.outline import Outline
+from cnf.pde.domains.polygon import Polygon, _signed_area
 
 REST = "rest"
 INTERFACE = "interface"
@@ -181,6 +183,17 @@ def _check(name: object, shape: Domain, domain: Domain) -> None:
         )
 
 
+def _outline_as_data(polygons: list[np.ndarray]) -> list:
+    """Polygons, the inside to the left, in layers: those that hold others without those they hold, and so on."""
+    areas = [_signed_area(corners) for corners in polygons]
+    first, *others = sorted(range(len(areas)), key=lambda k: -abs(areas[k]))  # what is held is smaller
+    data: list = ["polygon", polygons[first].tolist()]
+    for islands, group in itertools.groupby(others, key=lambda k: areas[k] > 0):  # together: nesting is bounded
+        own = [["polygon", polygons[k].tolist()] for k in group]
+        data = ["union", [data, *own]] if islands else ["difference", data, own]
+    return data
+
+
 def _as_data(shape: Domain, name: str) -> list:
     """The shape as the plain data that `Partition` takes."""
     match shape:
@@ -190,11 +203,13 @@ def _as_data(shape: Domain, name: str) -> list:
             return ["ball", list(shape.center), shape.radius]
         case Polygon():
             return ["polygon", [list(vertex) for vertex in shape.vertices]]
+        case Outline() if (polygons := shape.polygons()) is not None:
+            return _outline_as_data(polygons)
         case Union() | Intersection():
             return [type(shape).__name__.lower(), [_as_data(part, name) for part in shape.shapes]]
         case Difference():
             return ["difference", _as_data(shape.outer, name), [_as_data(hole, name) for hole in shape.holes]]
     raise DomainError(
-        f"the region {name!r} is a {type(shape).__name__.lower()}; regions are boxes, balls, polygons and what they "
-        "make together"
+        f"the region {name!r} is a {type(shape).__name__.lower()}; regions are boxes, balls, polygons, straight "
+        "outlines and what they make together"
     )
