@@ -19,6 +19,7 @@ NAMES = (
     "patches",
     "shaped_patches",
     "regions",
+    "stokes_patches",
     "materials",
 )
 

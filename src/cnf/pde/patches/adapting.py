@@ -32,6 +32,7 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped import first_cells
+from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -107,7 +108,9 @@ def adapt(
     goal = BEST if target is None else target
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
-    cells = first_cells(domain, [c.centre for c in corners], question.regions)
+    solid = domain.dimension == 3 and not domain._is_box
+    corners_at = [c.centre for c in corners]
+    cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -151,7 +154,7 @@ def adapt(
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
     """Of all corners of a planar domain, for equations of second order."""
-    if question.domain.dimension != 2 or orders.time is not None or any(n != 2 for c in orders.highest for n in c):
+    if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
     found = (functions_at(question, corner) for corner in corners_of(question.domain))
     return [functions for functions in found if functions is not None]
@@ -165,6 +168,12 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         area = question.places[k].region
         meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
         found += known_formulas(question.constraints[k], meets=meets)
+    if domain.dimension == 3 and not domain._is_box:
+        for place, condition in zip(question.places, question.constraints, strict=True):
+            if place.kind != "interior":
+                shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
+                found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
+        return found
     if not domain._is_box or regions is not None:
         for k, condition in enumerate(question.constraints):
             own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
@@ -219,6 +228,9 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     """What equations miss in every patch between their points, as an amplitude relative to the field's, (patches,)."""
     owner, points = points_between(mesh, question.seed + 1)
     half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2
+    for k, corner in enumerate(mesh.corners):  # where fields vary over the distance to the corner
+        near = mesh.at_corner[owner] == k
+        half[near] = np.minimum(half[near], np.linalg.norm(points[near] - corner.centre, axis=1)[:, None])
     x = torch.from_numpy(points)
     worst = np.zeros(mesh.patches.count)
     with torch.no_grad():
@@ -306,8 +318,10 @@ def refine(last: Round, orders: Orders) -> Cells:
     tails = coefficient_tails(last)[patch]  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
+    at_corner = cut.any(axis=1) & (patch >= 0) & (last.mesh.at_corner[patch] >= 0)
+    width = cells.upper - cells.lower
+    cut[at_corner] = (width > 0.75 * width.max(axis=1, keepdims=True))[at_corner]  # r^lambda has no direction
     if last.mesh.shaped is not None:
-        width = cells.upper - cells.lower
         cut &= width > SMALLEST * np.subtract(cells.upper.max(axis=0), cells.lower.min(axis=0)).max()
     return cut_together(cells, cut, time)
 

@@ -30,6 +30,8 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
+from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_layout import lay_out_solid
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | None = None
+    shaped: Shaped | Solid | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
@@ -58,7 +60,9 @@ class Mesh:
         stiffness: Sequence[float] = (),
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners and regions is None)
-        shaped = None if domain is None or plain else Shaped.of(domain, cells, regions)
+        shaped: Shaped | Solid | None = None
+        if domain is not None and not plain:
+            shaped = Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -72,13 +76,15 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
+        if isinstance(self.shaped, Solid):
+            return lay_out_solid(self.shaped, self.degree)
         return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
         """The corner that every patch touches, (patches,); -1 for none."""
         found = np.full(self.patches.count, -1)
-        if self.shaped is not None:
+        if isinstance(self.shaped, Shaped):
             for k, corner in enumerate(self.corners):
                 found[self.shaped.patches_at(corner.centre, corner.start, corner.end)] = k
         return found

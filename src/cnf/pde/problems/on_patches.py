@@ -17,10 +17,11 @@ from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import Round, adapt
-from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Border
+from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
@@ -75,7 +76,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         time.perf_counter() - started,
         measured=max(adapted.estimate, boundary),
     )
-    if problem.solving.underdetermined == "refuse" and left_open(answer):
+    if problem.solving.underdetermined == "refuse" and left_open(answer, adapted.chosen.mesh):
         refuse_open(answer)
     return replace(answer, seconds=time.perf_counter() - started)
 
@@ -96,10 +97,12 @@ def question_of(problem: Problem) -> Question:
     )
 
 
-def left_open(answer: Answer) -> bool:
+def left_open(answer: Answer, mesh: Mesh) -> bool:
     """Whether more functions are left free than the layout of the points leaves; then a condition may be missing."""
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
+    if isinstance(mesh.shaped, Solid) and mesh.shaped_layout is not None:
+        return certificate.rank < mesh.shaped_layout.count * certificate.channels
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     free = int(basis.active().sum()) - certificate.rank
@@ -162,10 +165,10 @@ def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or not (domain._is_box or (domain.dimension == 2 and not isinstance(domain, Timed))):
+    if space.dimension > 3 or (isinstance(domain, Timed) and not domain._is_box):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time, and planar domains of any shape without time so "
-            "far; use method = 'waves'",
+            "patches cover boxes of up to three coordinates and time, and domains of other shapes without time so far; "
+            "use method = 'waves'",
             WHERE,
         )
     if problem.regions is not None:
@@ -187,10 +190,11 @@ def refuse_unsuitable(problem: Problem) -> None:
             WHERE,
         )
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
-    if not domain._is_box and any(n != 2 for highest in own for n in highest):
+    solid = domain.dimension == 3 and not domain._is_box
+    if (not domain._is_box and any(n != 2 for highest in own for n in highest)) or (solid and any(orders.multipliers)):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
-            "so far; use method = 'waves'",
+            "on domains that are no boxes, patches take equations of second order in all coordinates and all channels "
+            "so far (in the plane, a pressure beside them as well); use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
