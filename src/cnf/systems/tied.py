@@ -13,8 +13,11 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator, Tie
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
+from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+
+Factor = TiedFactor | MarchedFactor
 
 ENTRIES = 2**21  # numbers of rows evaluated at once
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
@@ -77,10 +80,11 @@ class TiedPlan(Plan):
         vectors, table = (a.detach().double().numpy() for a in (system.vectors, system.table))
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
-        factor = TiedFactor(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy())
+        keep = torch.is_grad_enabled()
+        factor = factored(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy(), keep)
         object.__setattr__(self, "factor", factor)
 
-    factor: TiedFactor = None  # type: ignore[assignment]
+    factor: Factor = None  # type: ignore[assignment]
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         right, tied = self.system.right(targets, self.basis.brought_conditions)
@@ -103,7 +107,7 @@ class _SolveTied(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: TiedFactor) -> Tensor:
+    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: Factor) -> Tensor:
         found = factor.solve(right.detach().double().numpy(), tied.detach().double().numpy())
         y = torch.from_numpy(found).to(right)
         ctx.factor = factor
@@ -114,27 +118,27 @@ class _SolveTied(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: Tensor):
         table, vectors, y = ctx.saved_tensors
-        factor: TiedFactor = ctx.factor
+        factor: Factor = ctx.factor
         column = torch.from_numpy(factor.column).to(y)
         g = grad * column
         rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g.double().numpy()))
         grad_table = grad_vectors = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(y.double().numpy()))
+            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.within(y.double().numpy()))
             owner = torch.from_numpy(np.repeat(np.arange(y.shape[0]), np.diff(factor.starts)))
             cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
             back = torch.zeros_like(y).index_add(0, owner, table * rows[:, None])
             back = back.index_add(0, cells, vectors * ties[numbers][:, None])
             rest, scaled = (g - back * column) * column, y * column
             grad_table = more[:, None] * rest[owner] - rows[:, None] * scaled[owner]
-            grad_vectors = more_ties[numbers][:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
+            grad_vectors = more_ties[:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
         return grad_table, grad_vectors, rows, ties, None
 
 
 class TiedAccount(Account):
     """Cells factored one by one, ties by one sparse system."""
 
-    def __init__(self, factor: TiedFactor, cells: int):
+    def __init__(self, factor: Factor, cells: int):
         self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
         self._rank = factor.rank
 

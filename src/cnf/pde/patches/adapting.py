@@ -19,6 +19,7 @@ from cnf.bases.piecewise import Piecewise
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
@@ -32,6 +33,7 @@ from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
+DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
 FINER = 2  # degrees that the second opinion has more
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 MARKED = 0.03  # cells that are off by more than that share of the worst are cut
@@ -93,7 +95,7 @@ def adapt(
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    degree = (DEGREES[domain.dimension],) * domain.dimension
+    degree = degrees_on(domain)
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
     base = diffused_jumps(question, orders)
@@ -117,7 +119,7 @@ def adapt(
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
-                finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
+                finer = _solved(build_field(question, orders, last.mesh.raised(finer_on(domain))))
                 off = field_difference(last.solution, finer, probes)
                 estimates[len(rounds) - 1] = max(off, missed(last.solution))
                 if estimates[len(rounds) - 1] <= goal or stuck:
@@ -132,6 +134,19 @@ def adapt(
             estimates.setdefault(len(rounds) - 1, moved)
     best = min(estimates, key=lambda k: estimates[k], default=len(rounds) - 1)
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
+
+
+def degrees_on(domain: Domain) -> tuple[int, ...]:
+    """Along every coordinate."""
+    found = [DEGREES[domain.dimension]] * domain.dimension
+    if isinstance(domain, Timed):
+        found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
+    return tuple(found)
+
+
+def finer_on(domain: Domain) -> int:
+    """Degrees that the second opinion has more: one where there are many functions, in the plane and time or beyond."""
+    return 1 if isinstance(domain, Timed) and domain.dimension > 2 else FINER
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
@@ -149,7 +164,9 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     found = [formula for equation in orders.equations for formula in known_formulas(equation, meets=meets)]
     if not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind != "interior":
+            if place.kind == "slice" and orders.time in (place.fixed or {}):
+                found += known_formulas(condition, orders.time, domain.lower[-1])
+            elif place.kind != "interior":
                 own = [c for c in curves_of(domain) if holds_along(place, c, c.at(c.start + c.measure * INNER)[0])]
                 found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True)
         return found
@@ -175,7 +192,9 @@ def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
 def _solved(field: ConstrainedField) -> Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
-        return field.eval().solution
+        found = field.eval().solution
+    field.release()
+    return found
 
 
 def _round(question: Question, orders: Orders, mesh: Mesh) -> Round:

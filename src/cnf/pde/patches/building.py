@@ -20,13 +20,14 @@ from cnf.errors import OverdeterminedError
 from cnf.field import ConstrainedField
 from cnf.operators import partial
 from cnf.operators.operator import Operator
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
 from cnf.pde.patches.orders import Orders, orders_along
 from cnf.pde.patches.question import Part, Question, holds_along
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
+from cnf.pde.patches.slabs import Slabs, lay_out_slabs
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | None = None
+    shaped: Shaped | Slabs | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
 
@@ -52,7 +53,9 @@ class Mesh:
         base: nn.Module | None = None,
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners)
-        shaped = None if domain is None or plain else Shaped.of(domain, cells)
+        shaped: Shaped | Slabs | None = None
+        if domain is not None and not plain:
+            shaped = Slabs.of(domain, cells) if isinstance(domain, Timed) else Shaped.of(domain, cells)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base)
 
     def raised(self, by: int) -> Mesh:
@@ -66,13 +69,15 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
+        if isinstance(self.shaped, Slabs):
+            return lay_out_slabs(self.shaped, self.degree)
         return None if self.shaped is None else lay_out(self.shaped, self.degree)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
         """The corner that every patch touches, (patches,); -1 for none."""
         found = np.full(self.patches.count, -1)
-        if self.shaped is not None:
+        if isinstance(self.shaped, Shaped):
             for k, corner in enumerate(self.corners):
                 found[self.shaped.patches_at(corner.centre, corner.start, corner.end)] = k
         return found
@@ -125,6 +130,8 @@ def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Con
         if shaped is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             sample = face_sample(own, counts) if own else None
+        elif shaped.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
+            sample = Sample(_tensor(shaped.start), None)
         else:
             sample = arc_sample([arc for arc in shaped.arcs if holds_along(place, arc.curve, arc.points)])
         if sample is not None:

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.outline import ALONG, Run, continued, curves_of, runs_of, walls
 
@@ -67,6 +67,8 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = ()) -> 
 
     No cell is left with two of the `corners` that have functions of their own.
     """
+    if isinstance(domain, Timed) and not domain._is_box:
+        return first_cells(domain.space).extended(domain.start, domain.end)
     cells = Cells(domain.lower, domain.upper)
     if not domain._is_box:
         cells = _cut_to_shape(domain, cells)
@@ -105,6 +107,8 @@ def _cut_to_shape(domain: Domain, cells: Cells) -> Cells:
 
 def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which boxes with corners (n, D) have a part of the domain in them."""
+    if isinstance(domain, Timed):
+        return meets_domain(domain.space, lower[:, :-1], upper[:, :-1])
     if domain._is_box:
         return np.ones(len(lower), dtype=bool)
     return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
@@ -119,6 +123,7 @@ def meets_boundary(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.n
 def meets_curves(curves: Sequence[Curve], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which boxes with corners (n, D) may have a part of these curves in them, some near ones included."""
     near = np.zeros(len(lower), dtype=bool)
+    lower, upper = lower[:, :2], upper[:, :2]  # at all times
     for curve in curves:
         points, _ = curve.at(np.linspace(curve.start, curve.end, TRACED))
         spacing = curve.measure / (TRACED - 1)

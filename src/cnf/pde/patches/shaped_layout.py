@@ -35,11 +35,12 @@ class Arc:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, 2); `arcs` on the boundary; `seams` per coordinate and kind."""
+    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind; `start` (P, D) of time, if any."""
 
     interior: np.ndarray
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
+    start: np.ndarray | None = None
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:
@@ -62,6 +63,13 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
             arcs += _arcs(runs, lengths, around)
         inside.append(_inside(shaped, patch, left - around, usual))
     return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
+
+
+def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,)."""
+    functions = (degree[0] + 1) * (degree[1] + 1) - 1
+    found = [_inside(shaped, patch, functions, [p + 1 for p in degree]) for patch in range(shaped.cover.count)]
+    return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 
 def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:

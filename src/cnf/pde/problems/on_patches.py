@@ -132,10 +132,10 @@ def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or not (domain._is_box or (domain.dimension == 2 and not isinstance(domain, Timed))):
+    if space.dimension > 3 or not (domain._is_box or space.dimension == 2):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time, and planar domains of any shape without time so "
-            "far; use method = 'waves'",
+            "patches cover boxes of up to three coordinates, planar domains of any shape, and time so far; use "
+            "method = 'waves'",
             WHERE,
         )
     if not any(place.kind == "interior" for place in problem._placing.places):
@@ -152,10 +152,11 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
-    if not domain._is_box and any(n != 2 for highest in orders.highest for n in highest):
+    wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
+    if not domain._is_box and any(highest != wanted for highest in orders.highest):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in both coordinates and all channels "
-            "so far; use method = 'waves'",
+            "on domains that are no boxes, patches take equations of second order in both coordinates of space and of "
+            "first order in time, in all channels, so far; use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
