@@ -14,13 +14,13 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-peers clean distclean
+.PHONY: help demo test lint bench bench-peers bench-engineering clean distclean
 
 help: ## list the targets
 	@echo "make <target> [PYTHON=python3.12]"
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  %-12s %s\n' "$$name" "$$text"; done
+		printf '  %-18s %s\n' "$$name" "$$text"; done
 
 demo: $(RUN) ## install what is needed, run the demo, write results/demo
 	$(BIN)/cnf demo --out results/demo
@@ -39,6 +39,9 @@ bench: $(RUN) ## run the benchmarks
 PEER_NAMES := deepxde tfc siren scipy shapes
 bench-peers: $(RUN) $(PEER_NAMES:%=$(PEERS)/%/.installed) ## compare with other packages, each in its own environment
 	$(BIN)/python -m benchmarks.peers $(PEERS_ARGS)
+
+bench-engineering: $(RUN) $(PEERS)/skfem/.installed $(PEERS)/deepxde/.installed $(PEERS)/fastlsq/.installed ## engineering problems beside other packages
+	$(BIN)/python -m benchmarks.engineering $(PEERS_ARGS)
 
 clean: ## remove caches, build products and the demo's output; keep .venv
 	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis results/demo
@@ -69,6 +72,8 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 $(PEERS)/deepxde/.installed: PACKAGES := deepxde torch
 $(PEERS)/tfc/.installed: PACKAGES := tfc
 $(PEERS)/siren/.installed: PACKAGES := numpy torch
+$(PEERS)/skfem/.installed: PACKAGES := scikit-fem gmsh
+$(PEERS)/fastlsq/.installed: PACKAGES := fastlsq scipy
 $(PEERS)/scipy/.installed: PACKAGES := numpy scipy
 $(PEERS)/shapes/.installed: PACKAGES := numpy scipy open3d pymeshlab
 

@@ -19,9 +19,10 @@ FILES = sorted([*SOURCE.rglob("*.py"), *STUDIES.rglob("*.py")])
 
 # From the bottom up; a module imports from its own layer and from those below.
 CORE = [
-    ["errors"],
+    ["errors", "late", "version"],
     ["files"],
     ["reading"],
+    ["meshes"],
     ["operators"],
     ["constraints"],
     ["bases", "kernels", "encoders"],

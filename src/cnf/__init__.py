@@ -1,23 +1,40 @@
 """cnf: neural fields that obey hard constraints of any differential order."""
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-from cnf import bases, constraints, domains, encoders, errors, kernels, losses, moved, operators, solvers, tuning
-from cnf.certificate import Certificate
-from cnf.constraints import Constraint, Space
-from cnf.domains import Box
-from cnf.field import ConstrainedField
-from cnf.loading import load
-from cnf.pde import Answer, Problem
-from cnf.solution import Solution
-from cnf.training import History, fit, pretrain
+from cnf import errors, moved
+from cnf.late import from_modules, late_names
 
-try:
-    __version__ = version("constrained-neural-fields")
-except PackageNotFoundError:  # run from a source tree that was not installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from cnf import bases, constraints, domains, encoders, kernels, losses, operators, solvers, tuning
+    from cnf.certificate import Certificate
+    from cnf.constraints import Constraint, Space
+    from cnf.domains import Box
+    from cnf.field import ConstrainedField
+    from cnf.loading import load
+    from cnf.pde import Answer, Problem
+    from cnf.solution import Solution
+    from cnf.training import History, fit, pretrain
+    from cnf.version import __version__ as __version__
 
 moved.install()
+
+__getattr__, __dir__ = late_names(
+    __name__,
+    from_modules(
+        {
+            "cnf.certificate": "Certificate",
+            "cnf.constraints": "Constraint Space",
+            "cnf.domains": "Box",
+            "cnf.field": "ConstrainedField",
+            "cnf.loading": "load",
+            "cnf.pde": "Answer Problem",
+            "cnf.solution": "Solution",
+            "cnf.training": "History fit pretrain",
+            "cnf.version": "__version__",
+        }
+    ),
+)
 
 __all__ = [
     "Answer",

@@ -76,10 +76,14 @@ class ConstrainedField(nn.Module):
 
     # -- solving -------------------------------------------------------------------------------------------------
 
-    def solve(self) -> Solution:
-        """Assemble, factor, solve, measure; differentiable in everything learnable."""
+    def solve(self, measure: bool = True) -> Solution:
+        """Assemble, factor, solve, measure; differentiable in everything learnable.
+
+        Without `measure` the conditions are measured when somebody asks for the certificate: searches compare many
+        fields and keep one.
+        """
         held, plan = self._planned()
-        return self._solved(held, plan.solve)
+        return self._solved(held, plan.solve, measure)
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -190,8 +194,8 @@ class ConstrainedField(nn.Module):
     def _restored(self, saved: SavedWeights, held: Parts, made_up: Sequence[Tensor]) -> Expansion:
         return saved.expansion(self._formulated()[1], held.basis, held.constraints)
 
-    def _solved(self, held: Parts, solve: Callable[[Sequence[Tensor]], Expansion]) -> Solution:
-        return solve_and_measure(held, solve, self.tolerance, self.on_violation, self.training)
+    def _solved(self, held: Parts, solve: Callable[[Sequence[Tensor]], Expansion], measure: bool = True) -> Solution:
+        return solve_and_measure(held, solve, self.tolerance, self.on_violation, self.training, measure)
 
     def detail(self) -> Detail:
         """How fast the field may vary, which integrals must follow; also asked of a field that is another's base."""

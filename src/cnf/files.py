@@ -18,11 +18,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from cnf.errors import FileError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LARGEST = 8 * 2**30  # bytes
 DEEPEST = 200  # lists within lists that an archive may have
@@ -116,6 +117,8 @@ def hash_file(path: Path) -> str:
 
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:
     """Save a dictionary of tensors and plain values, marked with what it is."""
+    import torch  # here and below: what reads texts does without it
+
     marked = {"kind": kind, "version": version, **_mapped(content, _compact, {})}
 
     def write(temporary: Path) -> None:
@@ -131,6 +134,8 @@ def read_archive(path: object, kind: str, version: int, largest: int = LARGEST) 
     No more memory is asked for than the file itself is long: nothing in it is packed, tensors are mapped and looked at
     before they are copied, and each must be there in full (no single number that claims to be a million).
     """
+    import torch
+
     source = as_path(path)
     try:
         there = source.is_file()
@@ -194,6 +199,9 @@ class _Allowance:
         self._left = size
 
     def taken(self, tensor: Tensor) -> Tensor:
+        import torch
+        from torch import Tensor, nn
+
         plain = type(tensor) in (Tensor, nn.Parameter) and tensor.layout == torch.strided
         if not plain or tensor.device.type != "cpu" or tensor.is_quantized:
             raise FileError("is damaged: it has an array of a kind that is never written")
@@ -206,6 +214,8 @@ class _Allowance:
 
 def _compact(tensor: Tensor) -> Tensor:
     """On the CPU, without a graph, and without the rest of a larger array that it may be a view of."""
+    import torch
+
     found = tensor.detach().cpu()
     whole = found.is_contiguous() and found.untyped_storage().nbytes() == found.numel() * found.element_size()
     return found if whole else found.clone(memory_format=torch.contiguous_format)
@@ -213,6 +223,8 @@ def _compact(tensor: Tensor) -> Tensor:
 
 def _mapped(value: object, change: Callable[[Tensor], Tensor], known: dict[int, Tensor], most: int = 2**40):
     """The same structure with its tensors changed, those that occur twice once; `most` bounds its parts."""
+    from torch import Tensor
+
     left = [most]
 
     def walk(part: object, depth: int) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis, check_smoothness
 from cnf.bases.precision import without_autocast
-from cnf.certificate import Certificate, certify, judge
+from cnf.certificate import Certificate, certify, estimate_worst, judge
 from cnf.constraints import Constraint, Space
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError, NumericalWarning
@@ -99,6 +100,11 @@ class Solution:
         self.surroundings.check()
         with without_autocast(self.expansion.like.device):
             return certify(self, self.tolerance, self.seconds, self.made_up)
+
+    def roughly_missed(self) -> float:
+        """The worst relative residual as the systems say, without evaluating the field: to compare many fields."""
+        found = estimate_worst(self)
+        return self.certificate.worst if math.isnan(found) else found
 
     @property
     def reason(self) -> str:

@@ -31,8 +31,12 @@ def solve_and_measure(
     tolerance: float,
     on_violation: str,
     training: bool,
+    measure: bool = True,
 ) -> Solution:
-    """`solve` takes what the functions have to make up, g - L[base] (P, R) of every constraint."""
+    """`solve` takes what the functions have to make up, g - L[base] (P, R) of every constraint.
+
+    Without `measure` the certificate waits until somebody asks for it.
+    """
     started = time.perf_counter()
     with without_autocast(held.constraints[0].points.device):
         constraints = tuple(c.renewed() for c in held.constraints)
@@ -53,6 +57,9 @@ def solve_and_measure(
             tuple(g.detach() for g in made_up),
             surroundings=held.surroundings,
         )
+        if not measure:
+            held.return_statistics()
+            return solution
         sampled = training and expansion.like.requires_grad and torch.is_grad_enabled()
         found = certify(solution, tolerance, solution.seconds, made_up, SAMPLE if sampled else None)
     held.return_statistics()

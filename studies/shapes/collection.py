@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cnf.errors import CnfError, FileError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from studies.options import find_data
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh, unit_rows
-from cnf.shapes.reconstruction.distances import ClosestPoints
+from cnf.meshes.distances import ClosestPoints
+from cnf.meshes.mesh import Mesh, unit_rows
 
 FINE, COARSE = 0.002, 0.01  # thresholds of the F-scores, for shapes of size 2
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from studies.shapes.peers import read_peak_memory
 
 PSEUDO = 0.01  # how far pseudo-normal points lie from the surface, for shapes of size 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cnf.meshes.mesh import Mesh
 from cnf.reports.plots import BLUE, GREEN, INK, ORANGE, RED, SKY, draw
-from cnf.shapes.clouds.mesh import Mesh
 from studies.shapes.collection import SHAPES, Shape
 from studies.shapes.tables import mean_of
 from studies.study import Row
@@ -90,7 +90,7 @@ def draw_shape(
     size: int = 420,
 ) -> Path:
     """The true mesh and what every method made of it, shaded alike; with `errors` coloured by the distance between."""
-    from cnf.shapes.reconstruction.distances import ClosestPoints
+    from cnf.meshes.distances import ClosestPoints
     from cnf.shapes.report.shaded import shade_mesh
 
     look = SHAPES.get(shape, Shape(""))

@@ -16,8 +16,8 @@ import numpy as np
 import typer
 
 from cnf.errors import CnfError
+from cnf.meshes.distances import ClosestPoints
 from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, SKY, draw
-from cnf.shapes.reconstruction.distances import ClosestPoints
 from studies.options import Names, Seed, Threads, Timeout, read_numbers
 from studies.shapes.methods import run_timed
 from studies.shapes.torus import sample_torus

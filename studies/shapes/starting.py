@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import CnfError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from studies.processes import VARIABLES
 from studies.shapes import peers
 from studies.shapes.methods import Made

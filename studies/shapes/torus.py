@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.shapes.clouds.mesh import unit_rows
+from cnf.meshes.mesh import unit_rows
 
 RADIUS, TUBE, RIPPLE, AROUND, ACROSS = 0.68, 0.28, 0.12, 6, 3  # the torus, its ripples and how many there are
 

@@ -135,20 +135,22 @@ def test_sigterm_is_143_without_traceback(monkeypatch: pytest.MonkeyPatch, capsy
 
 SIGNALLED = """
 import signal, sys
+module, number = sys.argv[1:]
 class Finder:
     def find_spec(self, name, *_):
-        if name == sys.argv[1]:
-            signal.raise_signal(int(sys.argv[2]))
+        if name == module:
+            signal.raise_signal(int(number))
 sys.meta_path.insert(0, Finder())
+sys.argv = ["cnf", "read", "u"]
 from cnf_command import main
 main()
 """
 
 
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
-@pytest.mark.parametrize("module", ["cnf", "numpy"])
+@pytest.mark.parametrize("module", ["cnf", "numpy", "torch"])
 def test_signals_while_python_imports_are_one_line(module: str, number: int, word: str) -> None:
-    """Ctrl-C while the package is still being loaded."""
+    """Ctrl-C while the package is still being loaded, or what a command needs."""
     done = subprocess.run(
         [sys.executable, "-c", SIGNALLED, module, str(int(number))], capture_output=True, text=True, timeout=120
     )

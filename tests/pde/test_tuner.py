@@ -13,18 +13,28 @@ import pytest
 from cnf.errors import BasisError, TrainingError
 from cnf.pde.tuning import HeldOutEquations, Plan, Settings, Trial, tune
 from cnf.pde.tuning.trial import INEXACT, as_mapping
+from cnf.solvers import Auto
 
 
 class StandIn:
     """What the tuner asks of a field."""
 
     def __init__(self, settings: Settings, exact: bool, missed: float, conditions: int):
-        self.settings = settings
-        certificate = SimpleNamespace(exact=exact, worst=missed, conditions=conditions)
-        self.solution = SimpleNamespace(settings=settings, certificate=certificate)
+        self.settings, self.solver = settings, Auto()
+        self.solution = SimpleNamespace(
+            settings=settings,
+            certificate=SimpleNamespace(exact=exact, worst=missed, conditions=conditions),
+            constraints=[SimpleNamespace(rows=conditions)],
+            tolerance=1e-9,
+            roughly_missed=lambda: 0.0 if exact else max(missed, 1e-8),
+        )
 
     def eval(self) -> StandIn:
         return self
+
+    def solve(self, measure: bool) -> SimpleNamespace:
+        assert not measure, "trials are compared without a certificate"
+        return self.solution
 
 
 def plan(
@@ -100,6 +110,22 @@ def test_exact_fields_win():
     )
     assert found.best.exact and found.best.settings["bandwidth"][0] < 0.5  # type: ignore[index]
     assert any(not t.exact for t in found.trials)
+
+
+def test_the_certificate_has_the_last_word():
+    """Fields wider than 0.8 look exact to their systems and are not: what is measured so is passed over."""
+
+    class Deceptive(StandIn):
+        def __init__(self, settings: Settings):
+            super().__init__(settings, True, 0.0, 100)
+            if settings.bandwidth[0] > 0.8:
+                self.solution.certificate = SimpleNamespace(exact=False, worst=1e-6, conditions=100)
+
+    made = plan(lambda s: -10 * s.bandwidth[0], Settings((0.3,)), factors=(0.5, 3.0))
+    found = tune(replace(made, build=Deceptive))  # type: ignore[arg-type]
+    assert found.solved is not None and found.solved.solution.certificate.exact
+    assert found.best.exact and found.best.settings["bandwidth"][0] <= 0.8  # type: ignore[index]
+    assert any(t.missed == 1e-6 and not t.exact for t in found.trials)
 
 
 def test_without_any_exact_field_the_least_missed_wins():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 
 
 def sphere(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cnf.errors import CnfError, FileError
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.files.reading import read_cloud, read_mesh
 from cnf.shapes.files.writing import write_cloud, write_mesh
 from tests.shapes.known_clouds import cube, sphere

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.closing import cap_rims, part_fans
 from cnf.shapes.reconstruction.cubes import CENTRE, CORNERS, EDGES, FACES, encode, list_triangles, triangulate_cells
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.extraction import extract
 from cnf.shapes.reconstruction.refinement import project, refine
 from tests.shapes.analytic import ONE, RADIUS, sphere, sphere_slopes, spread, torus, torus_points, torus_slopes

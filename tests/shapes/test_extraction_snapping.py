@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial import Delaunay
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.closest import find_closest
 from cnf.shapes.reconstruction.extraction import extract
 from cnf.shapes.reconstruction.flips import flip_edges, improve

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from tests.shapes.known_clouds import cube, torus_mesh
 
 

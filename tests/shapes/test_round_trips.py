@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.files.reading import read_cloud, read_mesh
 from cnf.shapes.files.writing import write_cloud, write_mesh
 from tests.shapes.known_clouds import circle, cube, sphere, torus_mesh

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.report.rasteriser import FILLED, aim, cover
 from cnf.shapes.report.shaded import PAPER, draw_mesh, save_panels, shade_mesh
 

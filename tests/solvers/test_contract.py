@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
-from cnf.solvers import LU, Auto, Cholesky, Krylov, MinimumNorm, SparseCholesky, SparseLU
+from cnf.solvers import LU, QR, Auto, Cholesky, Krylov, MinimumNorm, SparseCholesky, SparseLU
 from cnf.solvers.adjoint import solve, solve_transposed
 from cnf.solvers.patches import solve_batch
 from cnf.solvers.sparse_matrix import INDEX, Pattern, SparseMatrix
@@ -43,6 +43,8 @@ def systems(n: int, few: int, many: int) -> dict:
         "MinimumNorm-wide": (MinimumNorm(), normal(few, many)),
         "MinimumNorm-tall": (MinimumNorm(least_squares=True), normal(many, few)),
         "MinimumNorm-deficient": (MinimumNorm(cutoff=1e-10), deficient(n, n + 1, n // 2)),
+        "QR-square": (QR(), square(n)),
+        "QR-wide": (QR(), normal(few, many)),
         "Auto-square": (Auto(), square(n)),
         "Auto-symmetric": (Auto(), definite(n)),
         "Auto-wide": (Auto(), normal(few, many)),
@@ -296,3 +298,20 @@ class TestErrors:
     def test_a_cutoff_that_makes_no_sense(self, cutoff: float):
         with pytest.raises(CnfError, match="between 0 and 1"):
             MinimumNorm(cutoff=cutoff)
+
+
+def test_qr_leaves_out_what_depends_on_earlier_rows():
+    """A row given twice, and the sum of two: the weights are those of NumPy's pinv, and a note says how many."""
+    rows = normal(4, 9)
+    matrix = torch.cat([rows, rows[:1], rows[1:2] + rows[2:3]])
+    b = matrix @ normal(9, 1, seed=3)
+    factor = QR().factor(matrix)
+    assert torch.allclose(
+        factor.solve(b), torch.from_numpy(np.linalg.pinv(matrix.numpy(), rcond=1e-12)) @ b, atol=1e-12
+    )
+    assert factor.rank == 4 and any("2 of 6 conditions depend" in note for note in factor.notes)
+
+
+def test_qr_refuses_more_conditions_than_functions():
+    with pytest.raises(CnfError, match="6 conditions but only 3"):
+        QR().factor(normal(6, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 
 
 def make_ellipsoid(longest: float = 1.0, across: int = 24) -> Mesh:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
-from cnf.shapes.reconstruction.distances import ClosestPoints
+from cnf.meshes.distances import ClosestPoints
+from cnf.meshes.mesh import Mesh
 from studies.shapes.measures import compare, f_score, sample_faces, sample_oriented
 
 

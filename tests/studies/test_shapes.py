@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import CnfError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.files.writing import write_mesh
 from studies.__main__ import run
 from studies.shapes import starting, torus

@@ -43,7 +43,8 @@ class Piecewise(Basis):
     `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates: functions of
     the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
     slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
-    none: the functions of that corner are functions of the patch.
+    none: the functions of that corner are functions of the patch. `channel_degrees` (C, D) are those of channels that
+    have lower ones, as a pressure has beside velocities.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -60,6 +61,7 @@ class Piecewise(Basis):
         frames: Tensor | None = None,
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
+        channel_degrees: Sequence[Sequence[int]] | None = None,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -75,6 +77,7 @@ class Piecewise(Basis):
         self.without_corner, self.time = tuple(without_corner), time
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
+        self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
         super().__init__(space, cells.count * self.local_size)
 
     @property
@@ -110,6 +113,9 @@ class Piecewise(Basis):
         """
         evaluator, channels = self.snapshot(), len(self.space.channels)
         found = np.tile(evaluator.polynomial, (self.cells.count, channels, 1))
+        own = len(evaluator.exponents)
+        for channel, degrees in enumerate(self.channel_degrees or ()):
+            found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
         highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
         for patch in np.flatnonzero(self.at_corner >= 0):
             count = self.corners[self.at_corner[patch]].count
@@ -139,6 +145,7 @@ class Piecewise(Basis):
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
             "at_corner": torch.from_numpy(self.at_corner),
+            "channel_degrees": None if self.channel_degrees is None else [list(d) for d in self.channel_degrees],
         }
 
 
@@ -180,6 +187,18 @@ def _checked_corners(
     if corners and (dimension != 2 or any(c.profiles.shape[2] != channels for c in corners)):
         raise BasisError(f"corner functions are for two coordinates and need profiles for all {channels} channels")
     return found.astype(np.int64)
+
+
+def _checked_degrees(
+    given: Sequence[Sequence[int]] | None, degree: tuple[int, ...], channels: int
+) -> tuple[tuple[int, ...], ...] | None:
+    if given is None:
+        return None
+    found = tuple(tuple(degrees) for degrees in given)
+    whole = all(isinstance(p, int) and p >= 0 for degrees in found for p in degrees)
+    if not whole or len(found) != channels or any(len(degrees) != len(degree) for degrees in found):
+        raise BasisError(f"`channel_degrees` has a degree per coordinate for each of the {channels} channels")
+    return found
 
 
 def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:

@@ -3,6 +3,6 @@
 from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Conflict
 from cnf.certificate.judgement import judge
-from cnf.certificate.measuring import certify
+from cnf.certificate.measuring import certify, estimate_worst
 
-__all__ = ["Certificate", "Conflict", "Residual", "certify", "judge"]
+__all__ = ["Certificate", "Conflict", "Residual", "certify", "estimate_worst", "judge"]

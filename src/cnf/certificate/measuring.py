@@ -129,6 +129,27 @@ def certify(
     )
 
 
+def estimate_worst(solution: Measured) -> float:
+    """The worst relative residual by the account of the solver, NaN if it keeps none: to compare fields, not to claim.
+
+    Nothing is evaluated on the field; what one misses is not less than what its sums are rounded by.
+    """
+    constraints, worst = solution.constraints, 0.0
+    with torch.no_grad():
+        missed = solution.expansion.missed(constraints, rounding=True)
+        if not missed:
+            return float("nan")
+        lengths = extents(constraints)
+        shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
+        sizes = [row_sizes(c.expanded(), shape, lengths) for c, shape in zip(constraints, shapes, strict=True)]
+        asked_for = amplitudes(constraints, sizes)
+        for i, (constraint, size) in enumerate(zip(constraints, sizes, strict=True)):
+            asked = constraint.values.detach().to(torch.float64)
+            off = _solver_residual(missed, i, shapes[i], asked)
+            worst = max(worst, _worst(off, asked.abs().maximum(size * asked_for[i])).relative)
+    return worst
+
+
 def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tuple[int, int], like: Tensor) -> Tensor:
     """What the solver says of the rows of a constraint, (P, R); zero where it says nothing."""
     zero = like.new_zeros(shape[0])

@@ -10,15 +10,11 @@ from sympy.printing.latex import LatexPrinter
 
 from cnf.operators.coefficients import DataFunction, RowFunction
 from cnf.operators.frame import Frame
+from cnf.operators.reader.vocabulary import GREEK
 
 if TYPE_CHECKING:
     from cnf.operators.operator import Row, Term
 
-LETTERS = (
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
-    "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega"
-)
-GREEK = frozenset(LETTERS.split())
 SPARE_NAMES = ("s", "r", "q", "w", "z", "a", "b", "c")
 
 

@@ -145,6 +145,9 @@ def new(
 
 
 def read_problem(file: Path, changes: dict[str, object]) -> Problem:
+    from cnf.pde.problems.first_look import look_over
+
+    look_over(file, changes)  # mistakes in writing are answered before torch is imported
     from cnf.pde.problems import Problem
 
     return Problem.read(file, **changes)

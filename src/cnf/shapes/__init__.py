@@ -1,15 +1,38 @@
 """Shapes: point clouds and meshes in and out, and surfaces and curves through points with exact normals."""
 
-from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.generated import sample_knot
-from cnf.shapes.clouds.mesh import Mesh
-from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
-from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
-from cnf.shapes.clouds.thinning import thin
-from cnf.shapes.files.reading import read_cloud, read_mesh
-from cnf.shapes.files.writing import write_cloud, write_mesh
-from cnf.shapes.planar.curve import PlanarCurve, fit_curve
-from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
+from typing import TYPE_CHECKING
+
+from cnf.late import from_modules, late_names
+
+if TYPE_CHECKING:
+    from cnf.meshes.mesh import Mesh
+    from cnf.shapes.clouds.cloud import PointCloud
+    from cnf.shapes.clouds.generated import sample_knot
+    from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+    from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+    from cnf.shapes.clouds.thinning import thin
+    from cnf.shapes.files.reading import read_cloud, read_mesh
+    from cnf.shapes.files.writing import write_cloud, write_mesh
+    from cnf.shapes.planar.curve import PlanarCurve, fit_curve
+    from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
+
+__getattr__, __dir__ = late_names(
+    __name__,
+    from_modules(
+        {
+            "cnf.shapes.clouds.cloud": "PointCloud",
+            "cnf.shapes.clouds.generated": "sample_knot",
+            "cnf.meshes.mesh": "Mesh",
+            "cnf.shapes.clouds.normals": "estimate_normals find_flipped orient_normals points_outward",
+            "cnf.shapes.clouds.preparation": "Prepared prepare_cloud",
+            "cnf.shapes.clouds.thinning": "thin",
+            "cnf.shapes.files.reading": "read_cloud read_mesh",
+            "cnf.shapes.files.writing": "write_cloud write_mesh",
+            "cnf.shapes.planar.curve": "PlanarCurve fit_curve",
+            "cnf.shapes.reconstruction.reconstruct": "Reconstruction reconstruct",
+        }
+    ),
+)
 
 __all__ = [
     "Mesh",

@@ -5,7 +5,8 @@
 | more conditions than functions (m > n)                  | refused, unless least_squares=True  |
 | declared symmetric positive definite (Hermite)          | Cholesky                            |
 | square                                                  | LU                                  |
-| wide (m < n)                                            | MinimumNorm                         |
+| wide (m < n)                                            | MinimumNorm; QR if `reveal_rank` is  |
+|                                                         | False                               |
 | sparse (compact support, many conditions), definite     | SparseCholesky, or SparseLU if that |
 |                                                         | fails, with a note and a warning    |
 | sparse and square                                       | SparseLU                            |
@@ -25,6 +26,7 @@ from cnf.errors import NumericalWarning, OverdeterminedError, SingularSystemErro
 from cnf.solvers.cholesky import Cholesky
 from cnf.solvers.lu import LU, LUFactor
 from cnf.solvers.minimum_norm import MinimumNorm
+from cnf.solvers.qr import QR
 from cnf.solvers.solver import Factor, Solver, as_dense
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
 from cnf.solvers.sparse_matrix import SparseMatrix
@@ -36,6 +38,7 @@ class Auto(Solver):
 
     least_squares: bool = False
     pivots: float = 1e-14
+    reveal_rank: bool = True
 
     sparse = None
 
@@ -46,6 +49,8 @@ class Auto(Solver):
                 f"{conditions} conditions but only {functions} basis functions: they cannot all hold. Give the basis "
                 f"at least {conditions} functions, drop conditions, or ask for a fit with Auto(least_squares=True)"
             )
+        if conditions < functions and not self.reveal_rank:
+            return QR()
         if conditions != functions:
             return MinimumNorm(least_squares=self.least_squares)
         return Cholesky() if symmetric else LU()
@@ -55,7 +60,7 @@ class Auto(Solver):
             return self._sparse_factor(matrix, symmetric)
         matrix = as_dense(matrix)
         first = self.choose(matrix.shape[0], matrix.shape[1], symmetric)
-        if isinstance(first, MinimumNorm):
+        if isinstance(first, MinimumNorm | QR):
             return first.factor(matrix)
         name = type(first).__name__
         try:

@@ -7,11 +7,21 @@ future, and one slab at a time is all there is to factor: time costs as many tim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from cnf.solvers.null_space import TiedFactor, Ties
+
+
+class Table(Protocol):
+    """Rows (M, n): an array, or something that works them out when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class MarchedFactor:
 
     def __init__(
         self,
-        table: np.ndarray,
+        table: Table,
         starts: np.ndarray,
         ties: Ties,
         centres: np.ndarray,
@@ -134,7 +144,7 @@ class MarchedFactor:
 
 
 def factored(
-    table: np.ndarray,
+    table: Table,
     starts: np.ndarray,
     ties: Ties,
     centres: np.ndarray,
@@ -152,6 +162,9 @@ def factored(
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
         if count > 1 and np.array_equal(rows, unknowns):
             return MarchedFactor(table, starts, ties, centres, slab, active, column, keep)
+    if not isinstance(table, np.ndarray):
+        table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
+        ties = replace(ties, vectors=vectors)
     return TiedFactor(table, starts, ties, centres, time, active, column)
 
 

@@ -68,11 +68,14 @@ class BasisExpansion(Expansion):
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.weights.detach()}
 
-    def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
+    def missed(self, constraints: Sequence[Constraint], rounding: bool = False) -> dict[tuple[int, int], Tensor]:
         found: dict[tuple[int, int], Tensor] = {}
         with torch.no_grad():
             for block, part in zip(self.blocks, self.parts, strict=True):
                 off = (block.matrix @ part - block.targets).abs()
+                if rounding:
+                    squares = [_summed_squares(block.dense, column) for column in part.unbind(dim=1)]
+                    off = off.maximum(torch.finfo(part.dtype).eps * torch.stack(squares, dim=1).sqrt().to(off))
                 for k, copy in enumerate(block.layout.copies):
                     pieces = off[:, k].split([constraints[i].points.shape[0] for i, _ in copy.rows])
                     found |= dict(zip(copy.rows, pieces, strict=True))

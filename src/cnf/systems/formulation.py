@@ -94,8 +94,11 @@ class Expansion(ABC):
         """The same without the systems it came from."""
         return replace(self, account=self.account.settled())  # type: ignore[type-var]
 
-    def missed(self, constraints: Sequence[Constraint]) -> dict[tuple[int, int], Tensor]:
-        """|A w - b| of every (constraint, row), each (P,): what the solver says; empty if no system is kept."""
+    def missed(self, constraints: Sequence[Constraint], rounding: bool = False) -> dict[tuple[int, int], Tensor]:
+        """|A w - b| of every (constraint, row), each (P,): what the solver says; empty if no system is kept.
+
+        With `rounding`, not less than what the sum over the functions is rounded by.
+        """
         return {}
 
     def jumps(self) -> Mapping[str, tuple[Constraint, Tensor]]:

@@ -20,6 +20,7 @@ from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccoun
 Factor = TiedFactor | MarchedFactor
 
 ENTRIES = 2**21  # numbers of rows evaluated at once
+MANY = 2**25  # numbers of rows from which on those of a field in time are evaluated slab by slab
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
 
 
@@ -32,7 +33,8 @@ class Tied(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
-        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size)
+        lazily = basis.time is not None and not torch.is_grad_enabled()
+        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size, lazily)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         return TiedPlan(self, basis, evaluator, system, torch.from_numpy(column))
 
@@ -50,11 +52,11 @@ class TiedSystem:
     conditions of ties come last.
     """
 
-    table: Tensor
+    table: Tensor | Rows
     starts: np.ndarray
     tied_rows: np.ndarray
     tied_cells: np.ndarray
-    vectors: Tensor
+    vectors: Tensor | Rows
     order: np.ndarray
     ties: int  # conditions over several cells
 
@@ -77,7 +79,8 @@ class TiedPlan(Plan):
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
-        vectors, table = (a.detach().double().numpy() for a in (system.vectors, system.table))
+        parts = (system.vectors, system.table)
+        vectors, table = (a if isinstance(a, Rows) else a.detach().double().numpy() for a in parts)
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         keep = torch.is_grad_enabled()
@@ -88,7 +91,10 @@ class TiedPlan(Plan):
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         right, tied = self.system.right(targets, self.basis.brought_conditions)
-        found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
+        if isinstance(self.system.table, Rows):
+            found = torch.from_numpy(self.factor.solve(right.numpy(), tied.numpy()) * self.factor.column).to(right)
+        else:
+            found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
         channels = len(self.basis.space.channels)
         weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
         if self.evaluator.extra:
@@ -221,10 +227,47 @@ class Entries:
     sign: float
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows (K, C n) that are evaluated when they are asked for: all at once they would take too much memory."""
+
+    evaluator: PiecewiseEvaluator
+    entries: Sequence[Entries]
+    where: np.ndarray  # the row of every condition and cell of the entries, one after the other
+    start: int
+    shape: tuple[int, int]
+    functions: tuple[int, int]  # C, n
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """(k, C n) for numbers (k,)."""
+        target = np.full(self.shape[0] + 1, -1)
+        target[rows] = np.arange(len(rows))
+        place = self.where - self.start
+        wanted = target[np.where((place >= 0) & (place < self.shape[0]), place, self.shape[0])]
+        chosen, kept, done = [], [], 0
+        for e in self.entries:
+            own = wanted[done : done + len(e.cells)]
+            (at,) = np.nonzero(own >= 0)
+            done += len(e.cells)
+            if len(at):
+                part = torch.from_numpy(at)
+                chosen.append(Entries(e.points[part], e.request.at(part), e.conditions[part], e.cells[part], e.sign))
+                kept.append(own[at])
+        if not chosen:
+            return np.zeros((len(rows), self.shape[1]))
+        to = torch.from_numpy(np.concatenate(kept))
+        return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
+
+
 def gather(
-    evaluator: PiecewiseEvaluator, constraints: Sequence[Constraint], ties: Sequence[Tie], channels: int, n: int
+    evaluator: PiecewiseEvaluator,
+    constraints: Sequence[Constraint],
+    ties: Sequence[Tie],
+    channels: int,
+    n: int,
+    lazily: bool = False,
 ) -> TiedSystem:
-    """All conditions as rows over cells."""
+    """All conditions as rows over cells; `lazily`: evaluated when they are asked for, if they are many."""
     found: list[Entries] = []
     start = 0
 
@@ -242,10 +285,12 @@ def gather(
             add(probe, tie.first, tie.condition.points.shape[0])
             add(probe, tie.second, tie.condition.points.shape[0], -1.0)
         start += tie.condition.rows
-    return _sorted(evaluator, found, start, channels, n)
+    return _sorted(evaluator, found, start, channels, n, lazily)
 
 
-def _sorted(evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int) -> TiedSystem:
+def _sorted(
+    evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int, lazily: bool
+) -> TiedSystem:
     """Entries of the same condition and cell are added up; conditions of one cell go to it, the others are ties."""
     cells = evaluator.cells.count
     pairs = torch.cat([e.conditions * cells + e.cells for e in entries]).numpy()
@@ -259,13 +304,21 @@ def _sorted(evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: in
     where = np.empty(len(keys), dtype=np.int64)  # the rows of the table come first, then those over several cells
     where[np.concatenate([own, shared])] = np.arange(len(keys))
     starts = np.searchsorted(place[own], np.arange(cells + 1))
-    whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
+    table: Tensor | Rows
+    vectors: Tensor | Rows
+    if lazily and len(keys) * channels * n > MANY:
+        rest = (len(keys) - len(own), channels * n)
+        table = Rows(evaluator, entries, where[inverse], 0, (len(own), channels * n), (channels, n))
+        vectors = Rows(evaluator, entries, where[inverse], len(own), rest, (channels, n))
+    else:
+        whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
+        table, vectors = whole[: len(own)], whole[len(own) :]
     return TiedSystem(
-        whole[: len(own)],
+        table,
         starts,
         np.searchsorted(tied, owner[shared]),
         place[shared],
-        whole[len(own) :],
+        vectors,
         np.concatenate([owner[own], tied]),
         len(tied),
     )

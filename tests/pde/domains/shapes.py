@@ -9,7 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ellipe
 
-from cnf.pde.domains import Ball, Box, Difference, Disk, Domain, Intersection, Interval, LevelSet, Polygon, Timed, Union
+from cnf.pde.domains import (
+    Ball,
+    Box,
+    Difference,
+    Disk,
+    Domain,
+    Intersection,
+    Interval,
+    LevelSet,
+    Outline,
+    Polygon,
+    Solid,
+    Timed,
+    Union,
+)
 
 Formula = Callable[[np.ndarray], np.ndarray]  # columns of points -> positive inside, negative outside
 
@@ -35,6 +49,8 @@ def box(p: np.ndarray, *sides: tuple[float, float]) -> np.ndarray:
 
 TRIANGLE = [(0.0, 0.0), (2.0, 0.0), (0.0, 1.0)]
 L_SHAPE = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]  # counterclockwise
+OCTAHEDRON = [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)]
+EIGHT_FACES = [(a, b, c) for a in (0, 1) for b in (2, 3) for c in (4, 5)]  # in no common direction
 LENS = 2 * math.pi / 3 - math.sqrt(3) / 2  # two unit disks, centres 1 apart
 
 
@@ -129,12 +145,40 @@ KNOWN = {
         4 * math.sqrt(2),
         lambda p: 1 - np.abs(p[0]) - np.abs(p[1] - 1),
     ),
+    "drawn": Known(  # a rectangle with a round hole, drawn against each other, and an island in the hole
+        Outline("M 0 0 H 4 V 3 H 0 Z M 1 1.5 a 1 1 0 1 0 2 0 a 1 1 0 1 0 -2 0 M 1.75 1.25 v 0.5 h 0.5 v -0.5 z"),
+        12 - math.pi + 0.25,
+        14 + 2 * math.pi + 2,
+        lambda p: np.maximum(
+            np.minimum(box(p, (0, 4), (0, 3)), -disk(*p, 2, 1.5, 1)), box(p, (1.75, 2.25), (1.25, 1.75))
+        ),
+    ),
+    "smooth": Known(  # a circle through 200 of its points
+        Outline([(math.cos(k * math.pi / 100), math.sin(k * math.pi / 100)) for k in range(200)], smooth=True),
+        math.pi,
+        2 * math.pi,
+        lambda p: disk(*p, 0, 0, 1),
+        1e-12,
+    ),
     "bitten ellipse": Known(  # cut along its short axis
         Difference(LevelSet("x^2 + 4 y^2 - 1", (-2, -2), (2, 2)), [Box((0, -1), (2, 1), name="cut")]),
         math.pi / 4,
         2 * ellipe(0.75) + 1,
         lambda p: np.minimum(1 - p[0] ** 2 - 4 * p[1] ** 2, -p[0]),
         1e-6,
+    ),
+    "torus": Known(
+        LevelSet(r"(\sqrt{x^2 + y^2} - 0.8)^2 + z^2 - 0.09", (-1.5, -1.4, -0.6), (1.5, 1.3, 0.5)),
+        2 * math.pi**2 * 0.8 * 0.09,
+        4 * math.pi**2 * 0.8 * 0.3,
+        lambda p: 0.09 - (np.hypot(p[0], p[1]) - 0.8) ** 2 - p[2] ** 2,
+        1e-5,
+    ),
+    "octahedron": Known(
+        Solid(OCTAHEDRON, EIGHT_FACES),
+        4 / 3,
+        4 * math.sqrt(3),
+        lambda p: 1 - np.abs(p).sum(axis=0),
     ),
     "cave": Known(
         Difference(Box((0, 0, 0), (1, 1, 1)), [Ball((0.5, 0.5, 0.5), 0.3, name="cave")]),

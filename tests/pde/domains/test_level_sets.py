@@ -105,13 +105,33 @@ def test_bad_levels(level, message: str):
 
 
 def test_bad_boxes_and_expressions():
-    for low, high in (((0, 0), (1,)), ((0,), (1,)), ((1, 0), (0, 1))):
+    for low, high in (((0, 0), (1,)), ((0,), (1,)), ((0,) * 4, (1,) * 4), ((1, 0), (0, 1))):
         with pytest.raises(DomainError, match="of a level set"):
             LevelSet("x", low, high)
     with pytest.raises(LatexError):
         LevelSet("x^2 + q", (0, 0), (1, 1))
     with pytest.raises(DomainError, match="as many coordinates"):
         LevelSet("x", (0, 0), (1, 1), coordinates="x y z")
+
+
+def test_in_space():
+    """The unit ball: points on it, normals along them, distances of SciPy's tree of a million points; a cube by max."""
+    ball = LevelSet("x^2 + y^2 + z^2 - 1", (-1.5, -1.4, -1.3), (1.5, 1.3, 1.4))
+    assert ball.lower == pytest.approx((-1,) * 3, abs=1e-12) and ball.upper == pytest.approx((1,) * 3, abs=1e-12)
+    assert ball.volume == pytest.approx(4 / 3 * math.pi, rel=1e-6)
+    sample = ball.boundary_points(400)
+    assert torch.allclose(sample.points, sample.normals, atol=1e-12)
+    points = np.random.default_rng(0).uniform(-1.3, 1.3, (2000, 3))
+    exact = 1 - np.linalg.norm(points, axis=1)
+    near = np.abs(exact) < 0.1
+    np.testing.assert_allclose(ball._bound(points)[near], exact[near], atol=1e-6)
+    np.testing.assert_allclose(ball._bound(points), exact, atol=1e-3)
+    assert ball._section(2, 0.6).volume == pytest.approx(0.64 * math.pi, rel=1e-12)
+    cube = LevelSet(r"\max(|x|, |y|, |z|) - 1", (-2, -2, -2), (2, 2, 2))
+    assert cube.volume == pytest.approx(8, rel=5e-3) and cube.boundary_measure() == pytest.approx(24, rel=3e-2)
+    assert len(cube.slice_points(0, -1.0, 50)) > 40
+    with pytest.raises(DomainError, match="flat or jumps"):
+        LevelSet(lambda p: torch.sign(p.norm(dim=1) - 1), (-2, -2, -2), (2, 2, 2))
 
 
 ELLIPSE = {"type": "level-set", "expression": "x^2 + a y^2 - 1", "lower": [-1.1, -1.1], "upper": [1.1, 1.1]}

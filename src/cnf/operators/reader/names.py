@@ -18,9 +18,9 @@ from cnf.errors import OperatorError, nearest
 from cnf.operators.coefficients import DataFunction, Datum, RowFunction, as_coefficient
 from cnf.operators.frame import NAME, Frame, symbol
 from cnf.operators.operator import Term
-from cnf.operators.printing import GREEK
 from cnf.operators.reader.expressions import FUNCTIONS, supported
 from cnf.operators.reader.values import Affine, Value, scalar, vector
+from cnf.operators.reader.vocabulary import GREEK
 
 WHOLE_FIELD = "f"  # \\mathbf{f} is the vector of all channels
 CONSTANTS = {"pi": sp.pi, "e": sp.E}

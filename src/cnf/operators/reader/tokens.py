@@ -13,8 +13,7 @@ from collections.abc import Collection
 from lark import Token
 
 from cnf.errors import LatexError, nearest
-from cnf.operators.printing import GREEK
-from cnf.operators.reader.expressions import FUNCTIONS
+from cnf.operators.reader.vocabulary import FUNCTION_NAMES, GREEK
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
@@ -158,7 +157,7 @@ class _Tokenizer:
         elif name in VECTOR_CALCULUS:
             self.add(VECTOR_CALCULUS[name], name)
         else:
-            self.add("FUNC" if name in FUNCTIONS else "NAME", name)
+            self.add("FUNC" if name in FUNCTION_NAMES else "NAME", name)
 
     def read_environment(self, text: str) -> None:
         word, name = re.findall(r"[A-Za-z]+\*?", text)
@@ -228,7 +227,7 @@ class _Tokenizer:
             self.read_bar("")
         elif name in COMMANDS:
             self.add(COMMANDS[name], text)
-        elif name in FUNCTIONS:
+        elif name in FUNCTION_NAMES:
             self.add("FUNC", name)
         elif name in GREEK or name in ("pi", "ell", "top"):
             self.add("NAME", name)
@@ -289,7 +288,7 @@ class _Tokenizer:
             return f"; {ADVICE[name]}"
         if name in self.words:
             return rf"; write \mathrm{{{name}}}"
-        return "." + nearest(name, [*COMMANDS, *FUNCTIONS, *GREEK, "pi", "mathbf", "mathrm", "left", "right"])
+        return "." + nearest(name, [*COMMANDS, *FUNCTION_NAMES, *GREEK, "pi", "mathbf", "mathrm", "left", "right"])
 
     def error(self, message: str) -> LatexError:
         return LatexError(message, self.source, self.position)

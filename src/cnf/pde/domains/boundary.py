@@ -242,7 +242,8 @@ def trim_all(inside: Inside, leaves: Sequence[tuple[Domain, tuple[str, ...]]]) -
         earlier = [shape for shape, _ in ordered[:index] if _may_touch(shape, leaf, 2 * step)]
         sides = _side_finder(inside, step, [shape._inside for shape in earlier])
         for piece in outlines[index]:
-            pieces += piece.trim(sides, names, piece.measure / total)
+            own = tuple(dict.fromkeys((*names, *piece.names)))
+            pieces += piece.trim(sides, own, piece.measure / total)
     return pieces
 
 

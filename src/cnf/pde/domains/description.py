@@ -8,33 +8,17 @@ from pathlib import Path
 
 import sympy as sp
 
-from cnf.errors import DomainError, nearest
+from cnf.errors import DomainError, FileError
 from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
 from cnf.pde.domains.level_set import LevelSet
+from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.solid import Solid
+from cnf.pde.domains.tables import MOST_ENTRIES, check_shape, refuse_too_many
 from cnf.pde.domains.timed import Timed
-
-MOST_ENTRIES = 1000  # vertices of a polygon, coordinates of a point, shapes altogether
-DEEPEST = 8  # shapes within shapes
-
-# What a table of each type must have; `name` may be in any, `time` in the outermost.
-KEYS: dict[str, tuple[str, ...]] = {
-    "interval": ("from", "to"),
-    "box": ("lower", "upper"),
-    "disk": ("center", "radius"),
-    "ball": ("center", "radius"),
-    "polygon": ("vertices",),
-    "level-set": ("expression", "lower", "upper"),
-    "union": ("of",),
-    "difference": ("of", "minus"),
-    "intersection": ("of",),
-}
-
-OPTIONAL: dict[str, tuple[str, ...]] = {"polygon": ("edges",), "level-set": ("coordinates",)}
-
 
 Number = Callable[[object], float]
 Expression = Callable[[str], sp.Expr]
@@ -54,8 +38,7 @@ def domain_from(
     `coordinates`. Their own `CnfError`s pass through, so that a text such as 'pi' can be refused where it is read.
     Files are looked for in `folder`.
     """
-    if _count(description) > MOST_ENTRIES:
-        raise DomainError(f"domain: more than {MOST_ENTRIES} shapes")
+    refuse_too_many(description)
     return _Reader(number, expression, tuple(coordinates), folder or Path()).read(description, "domain", 1)
 
 
@@ -82,6 +65,15 @@ def describe(domain: Domain) -> dict[str, object]:
                 raise DomainError("a level set by a Python function cannot be described; give it in LaTeX")
             entries = {"type": "level-set", "expression": expression, "coordinates": list(domain.level.names)}
             entries |= {"lower": list(domain.low), "upper": list(domain.high)}
+        case Outline():
+            entries = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
+            if any(domain.names):
+                entries["names"] = list(domain.names)
+        case Solid():
+            mesh = domain._mesh
+            entries = {"type": "mesh", "vertices": mesh.vertices.tolist(), "faces": mesh.faces.tolist()}
+            if domain.labels:
+                entries["labels"] = list(domain.labels)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -112,16 +104,18 @@ def to_text(domain: Domain) -> str:
         case LevelSet():
             shown = domain.level.latex or "the level function"
             return f"level set{name} of {shown if len(shown) <= 80 else 'an expression'}, negative inside"
+        case Outline():
+            smooth = ", smooth" if domain.smooth else ""
+            count = len(domain.paths)
+            return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}"
+        case Solid():
+            return f"mesh{name} of {len(domain._mesh.faces)} triangles"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():
             text = f"{_inner_text(domain.outer)} minus {_list_text(domain.holes)}"
             return text if domain.name is None else f"difference{name}: {text}"
     raise DomainError(f"a {type(domain).__name__} cannot be described; expected one of cnf.domains")
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] == "i" else f"a {kind}"
 
 
 def _point_text(point: Sequence[float]) -> str:
@@ -140,18 +134,6 @@ def _list_text(shapes: Sequence[Domain]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _count(table: object, depth: int = 1) -> int:
-    """How many shapes a table describes; counted before any is built, for combinations take time."""
-    if not isinstance(table, Mapping) or depth > DEEPEST:
-        return 1
-    below = [entry for key in ("of", "minus") for entry in _entries(table.get(key))]
-    return 1 + sum(_count(entry, depth + 1) for entry in below[: MOST_ENTRIES + 1])
-
-
-def _entries(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else [value] if isinstance(value, Mapping) else []
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads nested tables; every error names the place, such as `domain.minus[0].radius`."""
@@ -162,7 +144,7 @@ class _Reader:
     folder: Path
 
     def read(self, table: object, place: str, depth: int) -> Domain:
-        kind, entries = self._checked(table, place, depth)
+        kind, entries = check_shape(table, place, depth)
         name = entries.get("name")
         if name is not None and not isinstance(name, str):
             raise DomainError(f"{place}.name must be a text, got {name!r}")
@@ -174,35 +156,10 @@ class _Reader:
             if len(ends) != 2:
                 raise DomainError(f"{place}.time must be two numbers, start and end, got {len(ends)}")
             return Timed(shape, *ends)
-        except DomainError as error:
+        except (DomainError, FileError) as error:
             if str(error).startswith("domain"):
                 raise  # names its place already
             raise DomainError(f"{place}: {error}") from None
-
-    def _checked(self, table: object, place: str, depth: int) -> tuple[str, Mapping[str, object]]:
-        """The type and the entries of a table in which all keys are known and none is missing."""
-        if not isinstance(table, Mapping):
-            raise DomainError(f"{place} must be a table such as {{ type = 'box', ... }}, got {table!r}")
-        if depth > DEEPEST:
-            raise DomainError(f"{place}: shapes are nested more than {DEEPEST} deep")
-        if "type" not in table:
-            raise DomainError(f"{place}.type is missing; expected one of {', '.join(KEYS)}")
-        kind = table["type"]
-        if not isinstance(kind, str) or kind not in KEYS:
-            raise DomainError(f"{place}.type is {kind!r}; expected one of {', '.join(KEYS)}.{nearest(str(kind), KEYS)}")
-        required = KEYS[kind]
-        known = ("type", *required, *OPTIONAL.get(kind, ()), "name", *(("time",) if depth == 1 else ()))
-        for key in table:
-            if key == "time" and depth > 1:
-                raise DomainError(f"{place}.time: time belongs to the whole domain; put it next to domain.type")
-            if key not in known:
-                raise DomainError(
-                    f"{place}.{key} is unknown; {_a(kind)} has {', '.join(known)}.{nearest(str(key), known)}"
-                )
-        for key in required:
-            if key not in table:
-                raise DomainError(f"{place}.{key} is missing; {_a(kind)} needs {' and '.join(required)}")
-        return kind, table
 
     def _build(self, kind: str, entries: Mapping[str, object], name: str | None, place: str, depth: int) -> Domain:
         match kind:
@@ -219,13 +176,14 @@ class _Reader:
             case "polygon":
                 rows = self._list(entries["vertices"], f"{place}.vertices")
                 vertices = [self._numbers(r, f"{place}.vertices[{k}]") for k, r in enumerate(rows)]
-                edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else None
-                for k, edge in enumerate(edges or ()):
-                    if not isinstance(edge, str):
-                        raise DomainError(f"{place}.edges[{k}] must be a text, got {edge!r}")
+                edges = self._texts(entries["edges"], f"{place}.edges") if "edges" in entries else None
                 return Polygon(vertices, name=name, edges=edges)
             case "level-set":
                 return self._level_set(entries, name, place)
+            case "outline":
+                return self._outline(entries, name, place)
+            case "mesh":
+                return self._solid(entries, name, place)
             case "difference":
                 outer = self.read(entries["of"], f"{place}.of", depth + 1)
                 return Difference(outer, self._shapes(entries["minus"], f"{place}.minus", depth), name=name)
@@ -243,6 +201,52 @@ class _Reader:
             names = tuple(map(str, self._list(entries["coordinates"], f"{place}.coordinates")))
         level = latex if self.expression is None else self.expression(latex)
         return LevelSet(level, lower, upper, name=name, coordinates=names)
+
+    def _outline(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if ("file" in entries) == ("paths" in entries):
+            raise DomainError(f"{place}: an outline has either a file (SVG, GeoJSON, CSV) or paths")
+        smooth = entries.get("smooth", False)
+        if not isinstance(smooth, bool):
+            smooth = self._number(smooth, f"{place}.smooth")
+        if "paths" in entries:
+            for key in ("scale", "only"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for outlines from files")
+            given = entries["paths"]
+            paths = [given] if isinstance(given, str) else self._list(given, f"{place}.paths")
+            names = self._texts(entries["names"], f"{place}.names") if "names" in entries else None
+            return Outline(paths, names, smooth, name)
+        if "names" in entries:
+            raise DomainError(f"{place}.names is for outlines by paths; curves of files have the names they have there")
+        scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
+        only = self._texts(entries["only"], f"{place}.only") if "only" in entries else []
+        return Outline.read(self._file(entries["file"], f"{place}.file"), smooth, scale, only, name)
+
+    def _solid(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
+        if "file" in entries:
+            for key in ("vertices", "faces", "labels"):
+                if key in entries:
+                    raise DomainError(f"{place}.{key} is for meshes without a file")
+            scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
+            return Solid.read(self._file(entries["file"], f"{place}.file"), scale, name)
+        if not ("vertices" in entries and "faces" in entries) or "scale" in entries:
+            raise DomainError(f"{place}: a mesh has a file (STL, OBJ, PLY), or vertices and faces")
+        labels = entries.get("labels")
+        if labels is not None and not (isinstance(labels, list) and all(isinstance(text, str) for text in labels)):
+            raise DomainError(f"{place}.labels must be a list of texts, one for every face")
+        return Solid(entries["vertices"], entries["faces"], name, labels)
+
+    def _file(self, value: object, place: str) -> Path:
+        """A path, relative to the folder of the problem."""
+        if not isinstance(value, str) or not value:
+            raise DomainError(f"{place} must be the name of a file, got {value!r}")
+        return self.folder / value
+
+    def _texts(self, value: object, place: str) -> list[str]:
+        for k, text in enumerate(found := self._list(value, place)):
+            if not isinstance(text, str):
+                raise DomainError(f"{place}[{k}] must be a text, got {text!r}")
+        return found
 
     def _shapes(self, value: object, place: str, depth: int) -> list[Domain]:
         tables = [value] if isinstance(value, Mapping) else self._list(value, place)

@@ -193,8 +193,6 @@ def _fill_poisson(domain: Domain, count: int, seed: int) -> np.ndarray:
 
     The boundary repels as a mirror image would: a point keeps half the radius away from it, for there are other points.
     """
-    from scipy.spatial import cKDTree
-
     number = 5 * count + 32
     draw = halton(domain._unit_dimension, seed)
     candidates = propose_until(number, lambda n: domain._propose(draw(n)), domain._inside)
@@ -202,22 +200,33 @@ def _fill_poisson(domain: Domain, count: int, seed: int) -> np.ndarray:
     deep = (depth >= _margin(domain, count)) & (depth > 0)
     if deep.sum() < count:
         return _fill_halton(domain, count, seed)
-    candidates, room, number = candidates[deep], 2 * depth[deep], int(deep.sum())
-    chosen = np.zeros(number, dtype=bool)
-    radius = 1.1 * _spacing(domain, count)
+    candidates = candidates[deep]
+    return candidates[spread_out(candidates, count, _spacing(domain, count), 2 * depth[deep])]
+
+
+def spread_out(candidates: np.ndarray, count: int, spacing: float, room: np.ndarray | None = None) -> np.ndarray:
+    """Which `count` of candidates (P, D) are as far from each other as they go, (P,) bool; `room` (P,) limits it.
+
+    `spacing` is what neighbours have if the points are even.
+    """
+    from scipy.spatial import cKDTree
+
+    room = np.full(len(candidates), np.inf) if room is None else room
+    chosen = np.zeros(len(candidates), dtype=bool)
+    radius = 1.1 * spacing
     for _ in range(80):
         (free,) = np.nonzero((room >= radius) & ~chosen)
         taken = _throw_darts(candidates[free], radius)[: count - int(chosen.sum())]
         chosen[free[taken]] = True
         if chosen.sum() == count:
-            return candidates[chosen]
+            return chosen
         if len(taken):
             distance, _ = cKDTree(candidates[free[taken]]).query(candidates, distance_upper_bound=1.2 * radius)
             room = np.minimum(room, distance)
         radius *= 0.95
     order = np.argsort(np.where(chosen, np.inf, -room), kind="stable")  # too thin for radii: whoever has most room
     chosen[order[: count - int(chosen.sum())]] = True
-    return candidates[chosen]
+    return chosen
 
 
 def _throw_darts(points: np.ndarray, radius: float) -> np.ndarray:

@@ -37,6 +37,19 @@ class Level:
         field = next(name for name in "uvwfghqpabc" if name not in names)
         return Level(read_expression(latex, Frame(names, (field,))), names, size)
 
+    def fixed(self, axis: int, value: float) -> Level:
+        """The level function where a coordinate has a value."""
+        names = self.names[:axis] + self.names[axis + 1 :]
+        if isinstance(self.formula, sp.Expr):
+            return Level(self.formula.subs(symbol(self.names[axis]), sp.Float(value, 17)), names, self.size)
+        whole = self.formula
+
+        def at(points: Tensor) -> Tensor:
+            column = torch.full((points.shape[0], 1), value, dtype=points.dtype)
+            return whole(torch.cat([points[:, :axis], column, points[:, axis:]], dim=1))
+
+        return Level(at, names, self.size)
+
     @property
     def latex(self) -> str | None:
         """The expression as LaTeX that reads back; None for a function."""

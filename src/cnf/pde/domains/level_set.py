@@ -1,4 +1,4 @@
-"""LevelSet: the region of the plane in which a level function is negative."""
+"""LevelSet: the region of plane or space in which a level function is negative."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cnf.pde.domains.domain import Domain, as_point, check_name, settle
 from cnf.pde.domains.level import Level
 from cnf.pde.domains.loops import Loops
 from cnf.pde.domains.tracing import trace_level
+from cnf.pde.domains.zero_surface import ZeroSurface
 
 COORDINATES = ("x", "y", "z")
 
@@ -24,7 +25,7 @@ COORDINATES = ("x", "y", "z")
 class LevelSet(Domain):
     """Where `level` is negative, within the box from `low` to `high`, whose edge it must not reach.
 
-    `level` is an expression in LaTeX, such as "x^2 + 4 y^2 - 1", in the coordinates `coordinates` ("x y" unless told
+    `level` is an expression in LaTeX, such as "x^2 + 4 y^2 - 1", in the coordinates `coordinates` ("x y z" unless told
     otherwise), a SymPy expression in them, or a function of points (P, D), a float64 tensor, that gives (P,): a signed
     distance, or anything else that goes through zero with a slope. Functions should be differentiable by torch.
     """
@@ -45,44 +46,57 @@ class LevelSet(Domain):
         check_name(name)
         lower = as_point(low, "the lower corner of the box of a level set")
         upper = as_point(high, "the upper corner of the box of a level set")
-        if len(lower) != len(upper) or len(lower) != 2:
-            raise DomainError(f"the box of a level set has corners of two numbers, got {lower} and {upper}")
+        if len(lower) != len(upper) or len(lower) not in (2, 3):
+            raise DomainError(f"the box of a level set has corners of two or three numbers, got {lower} and {upper}")
         if not all(a < b for a, b in zip(lower, upper, strict=True)):
             raise DomainError(
                 f"the lower corner {lower} of the box of a level set must lie below the upper one {upper}"
             )
         size = max(b - a for a, b in zip(lower, upper, strict=True))
         settle(self, level=_as_level(level, coordinates, len(lower), size), low=lower, high=upper, name=name)
-        bounds = self._loops.bounds
+        bounds = self._body.bounds
         settle(self, lower=tuple(map(float, bounds[0])), upper=tuple(map(float, bounds[1])))
 
     @property
     def volume(self) -> float:
-        return self._loops.area
+        return self._body.content
 
     @cached_property
-    def _loops(self) -> Loops:
+    def _body(self) -> Loops | ZeroSurface:
         names = (self.name,) if self.name is not None else ()
+        if len(self.low) == 3:
+            return ZeroSurface.of(self.level, self.low, self.high, names)
         return Loops(tuple(trace_level(self.level, self.low, self.high, names)))
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
-        inside = np.asarray(((points >= self.lower) & (points <= self.upper)).all(axis=1))
+        inside = np.asarray(((points >= self.low) & (points <= self.high)).all(axis=1))
         inside[inside] = self.level.values(points[inside]) <= 0
         return inside
 
     def _bound(self, points: np.ndarray) -> np.ndarray:
-        distance = self._loops.distance(points)
+        distance = self._body.distance(points)
         return np.where(self._inside(points), distance, -distance)
 
     def _outline(self) -> list[Piece]:
-        return list(self._loops.curves)
+        return list(self._body.outline)
 
     @property
     def _pieces(self) -> list[Piece]:
-        return list(self._loops.pieces)
+        return list(self._body.pieces)
 
     def _section(self, axis: int, value: float) -> Domain | None:
-        return self._loops.section(axis, value)
+        if isinstance(self._body, Loops):
+            return self._body.section(axis, value)
+        tiny = 1e-9 * (self.upper[axis] - self.lower[axis])  # flat ends are looked at from within
+        inner = min(max(value, self.lower[axis] + tiny), self.upper[axis] - tiny)
+        low, high = (box[:axis] + box[axis + 1 :] for box in (self.low, self.high))
+        level = self.level.fixed(axis, inner)
+        values = level.values(np.stack([g.ravel() for g in np.meshgrid(*map(_steps, low, high))], axis=1))
+        return LevelSet(level, low, high) if (values < 0).any() else None
+
+
+def _steps(low: float, high: float) -> np.ndarray:
+    return np.linspace(low, high, 65)
 
 
 def _as_level(given: object, coordinates: str | Sequence[str] | None, dimension: int, size: float) -> Level:

@@ -17,7 +17,7 @@ from cnf.pde.domains.box import Interval
 from cnf.pde.domains.domain import Domain
 
 ELEMENTS = 4096  # chords of all curves together, at least
-AROUND = 8  # chords looked at for every point
+AROUND = 6  # places where chords meet that are looked at for every point
 NEAR = 4.0  # chords: nearer points are measured to the curve itself
 CHUNK = 2**15
 
@@ -33,8 +33,14 @@ class Loops:
         """Cut at corners, and where names change."""
         return [piece for curve in self.curves for piece in curve.split()]
 
+    @property
+    def outline(self) -> list[Curve]:
+        """The curves as a whole."""
+        return list(self.curves)
+
     @cached_property
-    def area(self) -> float:
+    def content(self) -> float:
+        """The area inside."""
         return sum(curve.flux() for curve in self.curves) / 2
 
     @cached_property
@@ -44,8 +50,8 @@ class Loops:
         return points.min(axis=0), points.max(axis=0)
 
     @cached_property
-    def _elements(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, cKDTree, float]:
-        """Chords: their curve (n,), arc lengths (n, 2), ends (n, 2) each, a tree of middles, the largest length."""
+    def _elements(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+        """Chords: their curve (n,), the chord before (n,), arc lengths (n, 2), ends (n, 2) each, the largest length."""
         longest = sum(curve.measure for curve in self.curves) / ELEMENTS
         owner, arcs = [], []
         for number, curve in enumerate(self.curves):
@@ -54,16 +60,25 @@ class Loops:
             start = np.repeat(curve.knots[:-1], counts) + within * np.repeat(np.diff(curve.knots), counts)
             arcs.append(np.stack([start, np.append(start[1:], curve.knots[-1])], axis=1))
             owner.append(np.full(len(start), number))
+        numbers = np.split(np.arange(sum(map(len, owner))), np.cumsum([len(own) for own in owner])[:-1])
+        before = np.concatenate([np.roll(own, 1) for own in numbers])
         first = np.concatenate([c.at(a[:, 0])[0] for c, a in zip(self.curves, arcs, strict=True)])
-        last = np.concatenate([np.roll(c.at(a[:, 0])[0], -1, axis=0) for c, a in zip(self.curves, arcs, strict=True)])
-        return np.concatenate(owner), np.concatenate(arcs), first, last, cKDTree((first + last) / 2), longest
+        last = np.empty_like(first)
+        last[before] = first
+        return np.concatenate(owner), before, np.concatenate(arcs), first, last, longest
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        """Of the places where chords begin, corners among them."""
+        return cKDTree(self._elements[3])
 
     def distance(self, points: np.ndarray) -> np.ndarray:
         """From points (P, 2) to the nearest of the curves, (P,)."""
         if len(points) > CHUNK:
             return np.concatenate([self.distance(points[k : k + CHUNK]) for k in range(0, len(points), CHUNK)])
-        owner, arcs, first, last, tree, length = self._elements
-        _, near = tree.query(points, k=min(AROUND, len(owner)))
+        owner, before, arcs, first, last, length = self._elements
+        _, near = self._tree.query(points, k=min(AROUND, len(owner)))
+        near = np.concatenate([near, before[near]], axis=1)
         start, along = first[near], last[near] - first[near]  # (P, k, 2)
         offset = points[:, None] - start
         share = np.clip((offset * along).sum(axis=2) / np.maximum((along**2).sum(axis=2), 1e-300), 0, 1)

@@ -21,11 +21,11 @@ from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of, points_inside
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
-from cnf.pde.patches.layout import cut_together
+from cnf.pde.patches.layout import Counts, cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
@@ -45,6 +45,7 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 SMALLEST = 1e-9  # cells, of a domain that is no box
+SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
 MANY = 20_000  # conditions from which on patience is short
 
 
@@ -121,7 +122,8 @@ def adapt(
             if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
                 finer = _solved(build_field(question, orders, last.mesh.raised(finer_on(domain))))
                 off = field_difference(last.solution, finer, probes)
-                estimates[len(rounds) - 1] = max(off, missed(last.solution))
+                contradiction = contradicted(question, orders, last.mesh, last.solution)
+                estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
                 if estimates[len(rounds) - 1] <= goal or stuck:
                     break
             cells = refine(last, orders)
@@ -212,13 +214,45 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     x = torch.from_numpy(points)
     worst = np.zeros(mesh.patches.count)
     with torch.no_grad():
-        amplitude = float(solution(x).abs().max()) or 1.0
+        amplitudes = channel_amplitudes(solution, x)
         for k in question.inside:
             condition = question.at(k, Sample(x, None))
             shape = (condition.values.shape[0], condition.values.shape[1])
             off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
-            relative = (off / _cell_sizes(condition, shape, half)).amax(dim=1)
-            np.maximum.at(worst, owner, relative.numpy() / amplitude)
+            relative = (off / _cell_sizes(condition, shape, half, amplitudes)).amax(dim=1)
+            np.maximum.at(worst, owner, relative.numpy())
+    return worst
+
+
+def channel_amplitudes(solution: Solution, x: Tensor) -> Tensor:
+    """The largest values of the channels, (C,), none of them much smaller than the others."""
+    found = solution(x).abs().amax(dim=0)
+    return found.clamp_min(SMALL_CHANNEL * float(found.max()) or 1.0)
+
+
+def contradicted(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> float:
+    """How much of the field is due to what equations miss where they follow from the others and were left out.
+
+    Next to nothing if the data agree with each other; if not (heat is produced, and all walls are closed), it is as if
+    there were a source at that point.
+    """
+    worst = 0.0
+    for k, (points, left_out) in zip(
+        question.inside, points_inside(question, mesh, Counts(orders, mesh.degree)), strict=True
+    ):
+        if not left_out.any():
+            continue
+        x = torch.from_numpy(points[left_out])
+        amplitudes = channel_amplitudes(solution, torch.from_numpy(points))
+        half = np.tile(np.subtract(question.domain.upper, question.domain.lower) / 2, (len(x), 1))
+        number = mesh.patches.locate(points)
+        patch = number[left_out][0]
+        share = ((mesh.patches.upper - mesh.patches.lower)[patch] / (2 * half[0])).prod() / (number == patch).sum()
+        with torch.no_grad():
+            condition = question.at(k, Sample(x, None))
+            shape = (condition.values.shape[0], condition.values.shape[1])
+            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
+            worst = max(worst, share * float((off / _cell_sizes(condition, shape, half, amplitudes)).max()))
     return worst
 
 
@@ -235,14 +269,14 @@ def points_between(mesh: Mesh, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return owner[kept], points[kept]
 
 
-def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray) -> Tensor:
-    """What the operator makes of an amplitude of 1 that varies over half a patch (P, D), (P, R)."""
+def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray, amplitudes: Tensor) -> Tensor:
+    """What the operator makes of these amplitudes (C,) if they vary over half a patch (P, D), (P, R)."""
     total = torch.zeros(shape, dtype=torch.float64)
     lengths = torch.from_numpy(half)
     for probe in condition.expanded():
         for r, request in zip(probe.rows, probe.requests, strict=True):
             for index, weight in request.weights.items():
-                size = weight.abs().expand(shape[0]).clone()
+                size = amplitudes[request.channel] * weight.abs().expand(shape[0])
                 for k, order in enumerate(index):
                     size = size / lengths[:, k] ** order
                 total[:, r] = torch.hypot(total[:, r], size)
@@ -303,5 +337,5 @@ def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
         left, right = a(probes), b(probes)
     sizes = right.square().mean(dim=0).sqrt()
     off = (left - right).square().mean(dim=0).sqrt()
-    found = float((off / sizes.clamp_min(1e-3 * float(sizes.max()) or 1.0)).max())
+    found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())
     return found if math.isfinite(found) else math.inf

@@ -22,8 +22,9 @@ from cnf.operators import partial
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
+from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
-from cnf.pde.patches.orders import Orders, orders_along
+from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question, holds_along
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
@@ -107,6 +108,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         orders.time,
         corners=mesh.corners,
         at_corner=mesh.at_corner,
+        channel_degrees=counts.by_channel,
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
@@ -115,30 +117,50 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:
-    """Every equation at the points that the cells give it."""
-    found = []
-    shaped = mesh.shaped_layout
+    """Every equation at the points that the cells give it; what follows from the others is left out."""
+    samples = boundary_samples(question, mesh, counts)
+    for k, (own, left_out) in zip(question.inside, points_inside(question, mesh, counts), strict=True):
+        samples[k] = Sample(_tensor(own[~left_out]), None)
+    return [question.at(k, samples[k]) if k in samples else c for k, c in enumerate(question.constraints)]
+
+
+def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int, Sample]:
+    """By the number of the equation; inner slices, single points, files, integrals have none: they stay as they are."""
+    found = {}
     for k, place in enumerate(question.places):
         if place.kind == "interior":
-            if shaped is None:
-                points = interior_points(mesh.cells, counts, orders_along(question.constraints[k]))
-                points = points.reshape(-1, points.shape[2])
-            else:
-                points = shaped.interior
-            found.append(question.at(k, Sample(_tensor(points), None)))
             continue
-        if shaped is None:
+        if mesh.shaped_layout is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             sample = face_sample(own, counts) if own else None
-        elif shaped.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
-            sample = Sample(_tensor(shaped.start), None)
+        elif mesh.shaped_layout.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
+            sample = Sample(_tensor(mesh.shaped_layout.start), None)
         else:
-            sample = arc_sample([arc for arc in shaped.arcs if holds_along(place, arc.curve, arc.points)])
+            arcs = mesh.shaped_layout.arcs
+            sample = arc_sample([arc for arc in arcs if holds_along(place, arc.curve, arc.points)])
         if sample is not None:
-            found.append(question.at(k, sample))
-        else:
-            found.append(question.constraints[k])  # inside slices, single points, files, integrals: as they are
+            found[k] = sample
     return found
+
+
+def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For every equation inside its points (P, D), and which of them are left out as they follow from the rest."""
+    orders = counts.orders
+    points = [interior(mesh, counts, equation) for equation in orders.equations]
+    left_out = [np.zeros(len(own), dtype=bool) for own in points]
+    if orders.time is None:
+        holding = [question.constraints[k] for k in (*question.inside, *boundary_samples(question, mesh, counts))]
+        motions = free_motions(holding, question.domain.lower, question.domain.upper)
+        left_out = following(motions, orders, mesh.patches, points)
+    return list(zip(points, left_out, strict=True))
+
+
+def interior(mesh: Mesh, counts: Counts, equation: Constraint) -> np.ndarray:
+    """The points of an equation inside, (P, D)."""
+    if mesh.shaped_layout is not None:
+        layout = mesh.shaped_layout
+        return layout.restrained if any(counts.orders.restrains(equation)) else layout.interior
+    return interior_points(mesh.cells, counts, counts.orders.counted(equation)).reshape(-1, mesh.cells.dimension)
 
 
 def arc_sample(arcs: Sequence[Arc]) -> Sample | None:

@@ -9,6 +9,9 @@ without the function of the highest degree in both coordinates and without one p
 is such a circle in every plane through a cell: functions of the highest degree in any two coordinates are left out, and
 the lower face across a coordinate has one point less along every later one. The systems are then square and regular, on
 hanging faces too, if values are tied at the points of the finer side and fluxes at those of the coarser one.
+
+A channel that is a multiplier, like a pressure, has as many functions as there are points inside: its degree is lower
+by the order n, and the equation it stands for, like a divergence, has the same points as the others.
 """
 
 from __future__ import annotations
@@ -77,6 +80,14 @@ class Counts:
         """The coordinates of space whose corners tie a cell in circles; empty if there are none."""
         spatial = self.orders.spatial
         return tuple(spatial) if len(spatial) > 1 and all(self.orders.along(k) == 2 for k in spatial) else ()
+
+    @property
+    def by_channel(self) -> list[list[int]] | None:
+        """The degrees of every channel along every coordinate, (C, D); None if all are the same."""
+        if not any(self.orders.multipliers):
+            return None
+        lower = [n - 1 for n in self.inside()]
+        return [lower if multiplier else list(self.degree) for multiplier in self.orders.multipliers]
 
     def inside(self, orders: Sequence[int] | None = None) -> list[int]:
         """Points inside for an equation of these orders along the coordinates; None: the highest of all."""

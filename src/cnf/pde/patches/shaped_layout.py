@@ -35,9 +35,14 @@ class Arc:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind; `start` (P, D) of time, if any."""
+    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind; `start` (P, D) of time, if any.
+
+    `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
+    functions.
+    """
 
     interior: np.ndarray
+    restrained: np.ndarray
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
     start: np.ndarray | None = None
@@ -53,7 +58,7 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, arcs = [], []
+    inside, restrained, arcs = [], [], []
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
@@ -62,7 +67,8 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
             around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
             arcs += _arcs(runs, lengths, around)
         inside.append(_inside(shaped, patch, left - around, usual))
-    return ShapedLayout(np.concatenate(inside), tuple(arcs), seams)
+        restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
+    return ShapedLayout(np.concatenate(inside), np.concatenate(restrained), tuple(arcs), seams)
 
 
 def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -66,7 +66,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
     """Points for equations of second order in space and first order in time, (P, 3)."""
     *planar, duration = degree
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
-    interior, arcs, seams = [], [], []
+    interior, restrained, arcs, seams = [], [], [], []
     start = np.zeros((0, 3))
     before: Slab | None = None
     for slab in slabs.slabs:
@@ -75,6 +75,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
+        restrained.append(_at(layout.restrained, times))
         arcs += [Arc(a.curve, _at(a.points, times), np.tile(a.normals, (len(times), 1))) for a in layout.arcs]
         for (axis, kind), seam in layout.seams.items():
             sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
@@ -86,7 +87,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
             earlier = before.shaped.cover.locate(points) + before.first
             seams.append(("fine", Seam(2, at_start, earlier, owner + slab.first)))
         before = slab
-    return ShapedLayout(np.concatenate(interior), tuple(arcs), _by_kind(seams), start)
+    return ShapedLayout(np.concatenate(interior), np.concatenate(restrained), tuple(arcs), _by_kind(seams), start)
 
 
 def _at(points: np.ndarray, times: np.ndarray) -> np.ndarray:

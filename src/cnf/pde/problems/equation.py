@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnf.errors import ProblemError
-from cnf.pde.domains import LAYOUTS
+from cnf.pde.domains.tables import LAYOUT_NAMES
 from cnf.pde.problems.entries import check_choice, check_count, check_table, check_text, shown
 
 KEYS = ("on", "equation", "name", "points", "layout", "file")
@@ -72,7 +72,7 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
         on=None if on is None else " ".join(on.split()),
         name=check_text(table["name"], (*where, "name")) if "name" in table else _free_name(on or file, before),
         points=check_count(table["points"], (*where, "points")) if "points" in table else None,
-        layout=check_choice(table["layout"], tuple(LAYOUTS), (*where, "layout")) if "layout" in table else None,
+        layout=check_choice(table["layout"], LAYOUT_NAMES, (*where, "layout")) if "layout" in table else None,
         file=file,
     )
 

@@ -153,7 +153,9 @@ def refuse_unsuitable(problem: Problem) -> None:
             WHERE,
         )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
-    if not domain._is_box and any(highest != wanted for highest in orders.highest):
+    own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
+    timed = orders.time is not None and any(orders.multipliers)
+    if not domain._is_box and (timed or any(highest != wanted for highest in own)):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in both coordinates of space and of "
             "first order in time, in all channels, so far; use method = 'waves'",
@@ -161,7 +163,7 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
-        if len(different) > 1:
+        if len(different) > 1 and not any(orders.multipliers):
             raise ProblemError(
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",

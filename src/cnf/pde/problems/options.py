@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnf.errors import ProblemError
-from cnf.pde.domains import LAYOUTS
+from cnf.pde.domains.tables import LAYOUT_NAMES
 from cnf.pde.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
-from cnf.pde.tuning import OBJECTIVES
+from cnf.pde.tuning.choices import OBJECTIVES
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
@@ -71,7 +71,7 @@ def read_points(given: object) -> PointOptions:
     return PointOptions(
         count=check_count(table["count"], ("points", "count")) if "count" in table else None,
         boundary=check_count(table["boundary"], ("points", "boundary")) if "boundary" in table else None,
-        layout=check_choice(table.get("layout", "halton"), tuple(LAYOUTS), ("points", "layout")),
+        layout=check_choice(table.get("layout", "halton"), LAYOUT_NAMES, ("points", "layout")),
         file=table.get("file"),
     )
 

@@ -16,6 +16,7 @@ from cnf.errors import ProblemError, RepeatedAnchorError
 from cnf.field import ConstrainedField
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning import HeldOutEquations, Plan, Settings, make_objective
+from cnf.solvers import Auto
 from cnf.training.losses import Loss
 
 REHEARSE = 900  # conditions from which on tuning rehearses with fewer
@@ -90,7 +91,8 @@ def fewer_conditions(problem: Problem) -> tuple[Constraint, ...] | None:
 def build_field(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> ConstrainedField:
     """The field for one choice of settings."""
     basis = build_basis(problem, constraints, settings)
-    return ConstrainedField(basis, list(constraints), tolerance=problem.solving.tolerance, on_violation="warn")
+    tolerance = problem.solving.tolerance
+    return ConstrainedField(basis, list(constraints), solver=Auto(reveal_rank=False), tolerance=tolerance)
 
 
 def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> Basis:

@@ -19,21 +19,16 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
-from cnf.pde.problems.entries import check_count, check_names, check_table, check_text, shown
+from cnf.pde.problems.entries import check_count, check_names, check_text, shown
 from cnf.pde.problems.equation import read_equations
+from cnf.pde.problems.first_look import look_over, naming_lines
 from cnf.pde.problems.parameters import Parameter, in_file, read_number, read_parameters
 from cnf.pde.problems.placing import Placing
-from cnf.pde.problems.source import find_line, read_source
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.check import Check
     from cnf.pde.tuning.trial import Report
-
-KEYS = (
-    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
-    *("domain", "equations", "points", "basis", "tuning", "solve", "exact"),
-)
 
 
 class Problem:
@@ -91,24 +86,11 @@ class Problem:
         A table among the changes, such as `points={"count": 900}`, changes only the entries it has.
         """
         source = as_path(path)
-        text, entries = read_source(source)
-        try:
-            check_table(entries, KEYS, ())
-            for key in ("coordinates", "domain", "equations"):
-                if key not in entries:
-                    raise ProblemError(f"the entry {key!r} is missing")
-            for key, value in check_table(changes, KEYS, ()).items():
-                both = isinstance(value, Mapping) and isinstance(entries.get(key), Mapping)
-                entries[key] = {**entries[key], **value} if both else value
+        text, entries = look_over(source, changes)
+        with naming_lines(source, text):
             problem = cls(**entries, folder=source.parent)
             problem.constraints  # noqa: B018  # mistakes show here at the latest, while the lines are known
-            return problem
-        except ProblemError as error:
-            line = find_line(text, error.where)
-            place = f"{source}, line {line}" if line is not None else f"{source}"
-            raise type(error)(f"{place}: {error.message if line is not None else error}") from None
-        except CnfError as error:
-            raise ProblemError(f"{source}: {error}") from None
+        return problem
 
     # -- what it asks ----------------------------------------------------------------------------------------------
 

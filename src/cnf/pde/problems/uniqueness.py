@@ -7,6 +7,7 @@ any multiple of their difference.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -19,10 +20,12 @@ from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.problems.problem import Problem
 from cnf.solution import Solution
+from cnf.solvers import Auto
 from cnf.systems.expansions import expand_over
 from cnf.systems.formulation import KnownAccount
 
 WAVES = 60
+NOTHING = 1e-3  # of the field, lost: found again
 
 
 def lost_share(
@@ -41,12 +44,18 @@ def lost_share(
     """
     known = random_field(problem, WAVES, problem.seed + 1, length)
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", CnfWarning)  # residuals do not matter here
+        warnings.simplefilter("ignore", CnfWarning)
         asked = [c.with_values(known.residual(c.with_values(0.0))) for c in constraints]
         basis = RandomFourier(problem.space, count(constraints), lengths(problem, length), seed=problem.seed)
-        found = ConstrainedField(basis, asked).solve()(probes)
         wanted = known(probes)
-    return float(((found - wanted).square().mean(dim=0) / wanted.square().mean(dim=0)).sqrt().max())
+        lost = math.inf
+        for solver in (Auto(reveal_rank=False), Auto()):  # what comes back is determined, whichever way it was found
+            found = ConstrainedField(basis, asked, solver=solver).solve(measure=False)(probes)
+            off = ((found - wanted).square().mean(dim=0) / wanted.square().mean(dim=0)).sqrt().max()
+            lost = min(lost, float(off.nan_to_num(math.inf)))
+            if lost < NOTHING:
+                break
+    return lost
 
 
 def random_field(problem: Problem, waves: int, seed: int, length: float) -> Solution:

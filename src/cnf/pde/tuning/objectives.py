@@ -17,8 +17,6 @@ from cnf.solution import Solution
 from cnf.training.held_out import LeaveOneOut, natural_sizes, safe_log
 from cnf.training.losses import Condition, Loss, TotalVariation
 
-OBJECTIVES = ("held-out", "leave-one-out", "paper")
-
 
 class HeldOutEquations(Loss):
     """The mean squared residual of the equations at other points, prepared as constraints of the same names."""

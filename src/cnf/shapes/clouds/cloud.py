@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import attributes_of
+from cnf.meshes.mesh import attributes_of
 
 
 @dataclass(frozen=True, eq=False)

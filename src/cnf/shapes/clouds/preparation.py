@@ -13,9 +13,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.errors import CnfWarning, ConstraintError, NumericalWarning
+from cnf.meshes.mesh import unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.cloud_check import check_shape, measure_box, measure_rounding, note_rounding
-from cnf.shapes.clouds.mesh import unit_rows
 from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
 from cnf.shapes.clouds.thinning import group_duplicates, thin
 

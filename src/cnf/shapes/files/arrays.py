@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded, check_faces
 from cnf.reading.arrays import read_array, read_arrays, table_of
-from cnf.shapes.files.decoded import Decoded, check_faces
 from cnf.shapes.files.tables import decode_unnamed
 
 POINTS, NORMALS, FACES = ("points", "vertices", "xyz"), ("normals",), ("faces",)

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import ConstraintError, FileError, nearest
+from cnf.meshes.decoded import Decoded, check_finite
+from cnf.meshes.mesh import Mesh
+from cnf.meshes.obj import read_obj
+from cnf.meshes.ply import read_ply
+from cnf.meshes.stl import read_stl
 from cnf.reading.sources import check_source
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.files.arrays import read_npy, read_npz
-from cnf.shapes.files.decoded import Decoded, check_finite
-from cnf.shapes.files.obj import read_obj
-from cnf.shapes.files.ply import read_ply
-from cnf.shapes.files.stl import read_stl
 from cnf.shapes.files.tables import read_table
 
 READERS: dict[str, Callable[[Path], Decoded]] = {

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded
 from cnf.reading.sheets import is_number
 from cnf.reading.sources import explain, show
-from cnf.shapes.files.decoded import Decoded
 
 LONGEST_LINE, MOST_COLUMNS, HEADING = 1 << 16, 256, 100  # bytes; columns; lines to look through for the first numbers
 ALIASES = {

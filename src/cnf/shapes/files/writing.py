@@ -15,9 +15,9 @@ import numpy as np
 
 from cnf.errors import FileError
 from cnf.files import as_path, write_atomically
+from cnf.meshes.mesh import Mesh
+from cnf.meshes.stl import HEAD, TRIANGLE
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.mesh import Mesh
-from cnf.shapes.files.stl import HEAD, TRIANGLE
 
 AXES = ("x", "y", "z")
 PLAIN_COLOURS = ("red", "green", "blue", "alpha")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.shapes.clouds.mesh import Mesh
-from cnf.shapes.reconstruction.distances import ClosestPoints
+from cnf.meshes.distances import ClosestPoints
+from cnf.meshes.mesh import Mesh
 
 
 def find_closest(

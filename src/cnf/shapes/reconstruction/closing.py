@@ -11,7 +11,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 
 
 def pair_sides(faces: np.ndarray, count: int) -> np.ndarray:

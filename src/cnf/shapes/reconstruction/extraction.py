@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.band import Values, follow, lay_grid
 from cnf.shapes.reconstruction.closing import cap_rims, keep_seeded, part_fans
 from cnf.shapes.reconstruction.cubes import triangulate_cells

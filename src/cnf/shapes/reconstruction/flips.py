@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.reconstruction.closing import pair_sides
 
 FLAT = 0.5  # cosine between two faces: across a sharper fold an edge is a feature and stays

@@ -19,8 +19,8 @@ from scipy.spatial import cKDTree
 import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
+from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.normals import estimate_normals
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.reconstruction.extraction import extract

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.band import CHUNK
 from cnf.shapes.reconstruction.flips import align
 

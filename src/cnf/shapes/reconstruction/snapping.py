@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh, unit_rows
+from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.reconstruction.closest import find_closest
 from cnf.shapes.reconstruction.closing import pair_sides
 from cnf.shapes.reconstruction.flips import FACING, align, choose_apart, flip_edges, measure_quality, touch

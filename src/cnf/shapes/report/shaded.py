@@ -15,8 +15,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, minimum_filter
 
 from cnf.errors import ConstraintError, nearest
+from cnf.meshes.mesh import Mesh
 from cnf.reports.plots import draw
-from cnf.shapes.clouds.mesh import Mesh
 from cnf.shapes.report.rasteriser import CHUNK, Camera, Hits, aim, cover, dot
 
 # Azimuth and elevation of the eye, in degrees; azimuth 0 looks at the front, 90 at the model's left side.

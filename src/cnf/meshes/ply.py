@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded, check_faces, triangulate
+from cnf.meshes.ply_header import LONGEST, Element, Header, read_header
 from cnf.reading.sources import parse_numbers
-from cnf.shapes.files.decoded import Decoded, check_faces, triangulate
-from cnf.shapes.files.ply_header import LONGEST, Element, Header, read_header
 
 Table = dict[str, tuple[np.ndarray, np.ndarray | None]]  # name -> all values in a row, and for lists how many per row
 FACES, INDICES = ("face", "faces"), ("vertex_indices", "vertex_index")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded
+from cnf.meshes.mesh import Mesh
 from cnf.reading.sources import parse_numbers, read_bytes
-from cnf.shapes.clouds.mesh import Mesh
-from cnf.shapes.files.decoded import Decoded
 
 TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("colour", "<u2")])
 HEAD = 84  # a title of 80 bytes, and the number of triangles

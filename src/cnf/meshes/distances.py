@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.errors import ConstraintError
-from cnf.shapes.clouds.mesh import Mesh
+from cnf.meshes.mesh import Mesh
 
 PAIRS = 1_000_000  # point-triangle pairs looked at together: about 200 MB
 SLACK = 1e-12  # relative; the bounds of the search are rounded, the distances are not affected

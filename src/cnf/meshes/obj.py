@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded, check_faces, triangulate
 from cnf.reading.sources import parse_numbers, read_bytes, show
-from cnf.shapes.files.decoded import Decoded, check_faces, triangulate
 
 
 def read_obj(source: Path) -> Decoded:

@@ -1,0 +1,1 @@
+"""Meshes: triangles over shared vertices, their files (STL, OBJ, PLY), and the closest points on them."""

@@ -1,0 +1,14 @@
+"""Words that LaTeX strings are written in, Greek letters and names of functions; importing them takes no time."""
+
+from __future__ import annotations
+
+LETTERS = (
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
+    "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega"
+)
+GREEK = frozenset(LETTERS.split())
+NAMES = (
+    "sin cos tan cot sec csc sinh cosh tanh arcsin arccos arctan asin acos atan exp ln log erf sign sgn abs max min "
+    "atan2 atan_2"
+)
+FUNCTION_NAMES = frozenset(NAMES.split())  # what they do: `FUNCTIONS` in expressions.py

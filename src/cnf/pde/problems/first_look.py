@@ -1,0 +1,81 @@
+"""First look: a problem file as far as it can be judged without its mathematics, before anything large is imported.
+
+In: a file. Out: its text and its entries, all of whose keys are known and whose LaTeX is well formed. Mistakes in
+writing are answered at once; what names mean, and whether numbers make sense, is found by `Problem` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cnf.errors import CnfError, LatexError, ProblemError
+from cnf.operators.reader.grammar import parse
+from cnf.pde.domains.tables import check_shapes
+from cnf.pde.problems import options
+from cnf.pde.problems.entries import check_names, check_table
+from cnf.pde.problems.equation import Equation, read_equations
+from cnf.pde.problems.source import find_line, read_source
+
+KEYS = (
+    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
+    *("domain", "equations", "points", "basis", "tuning", "solve", "exact"),
+)
+
+
+def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
+    """The text of a file and its entries, some of them changed; a table among the changes changes what it has."""
+    text, entries = read_source(source)
+    with naming_lines(source, text):
+        check_table(entries, KEYS, ())
+        for key in ("coordinates", "domain", "equations"):
+            if key not in entries:
+                raise ProblemError(f"the entry {key!r} is missing")
+        for key, value in check_table(changes, KEYS, ()).items():
+            both = isinstance(value, Mapping) and isinstance(entries.get(key), Mapping)
+            entries[key] = {**entries[key], **value} if both else value
+        coordinates = check_names(entries["coordinates"], ("coordinates",))
+        _look_at_domain(entries["domain"])
+        options.read_points(entries.get("points"))
+        options.read_basis(entries.get("basis"), len(coordinates))
+        options.read_tuning(entries.get("tuning"))
+        options.read_solve(entries.get("solve"))
+        for k, equation in enumerate(read_equations(entries["equations"])):
+            _look_at_latex(equation, entries, coordinates, ("equations", k, "equation"))
+    return text, entries
+
+
+@contextmanager
+def naming_lines(source: Path, text: str) -> Iterator[None]:
+    """Complaints about entries name the file and the line."""
+    try:
+        yield
+    except ProblemError as error:
+        line = find_line(text, error.where)
+        place = f"{source}, line {line}" if line is not None else f"{source}"
+        raise type(error)(f"{place}: {error.message if line is not None else error}") from None
+    except CnfError as error:
+        raise ProblemError(f"{source}: {error}") from None
+
+
+def _look_at_domain(given: object) -> None:
+    if not isinstance(given, Mapping):
+        return  # said by the problem, which knows what else it takes
+    try:
+        check_shapes(given)
+    except CnfError as error:
+        raise ProblemError(str(error), ("domain",)) from None
+
+
+def _look_at_latex(equation: Equation, entries: Mapping, coordinates: tuple[str, ...], where: tuple) -> None:
+    """Commands, brackets and order of symbols; equations whose names are in a file, or with jumps, have to wait."""
+    if equation.file is not None or "[" in equation.latex:
+        return
+    tables = [entries.get(key) for key in ("parameters", "vectors")]
+    names = {str(name) for table in tables if isinstance(table, Mapping) for name in table}
+    names |= {*coordinates, *check_names(entries.get("channels", "u"), ("channels",))}
+    try:
+        parse(equation.latex, {n for n in names if len(n) > 1 and "_" not in n}, coordinates)
+    except LatexError as error:
+        raise ProblemError(str(error), where) from None

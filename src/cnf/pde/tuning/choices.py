@@ -1,0 +1,3 @@
+"""Choices: the names of what a tuning may be asked for."""
+
+OBJECTIVES = ("held-out", "leave-one-out", "paper")

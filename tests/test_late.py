@@ -1,0 +1,74 @@
+"""Names that are imported when somebody asks: nothing large is loaded for help, or to answer a mistake in writing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cnf
+from cnf.operators.reader.expressions import FUNCTIONS
+from cnf.operators.reader.vocabulary import FUNCTION_NAMES
+from cnf.pde.domains.layouts import LAYOUTS
+from cnf.pde.domains.tables import LAYOUT_NAMES
+
+FILE = r"""
+coordinates = "x y"
+[domain]
+type = "box"
+lower = [0, 0]
+upper = [1, 1]
+[[equations]]
+on = "interior"
+equation = '\Delta u = 1'
+[[equations]]
+on = "boundary"
+equation = 'u = 0'
+"""
+MISTAKES = {
+    "toml": ("[domain]", "[domain", "line 3"),
+    "entry": ("on = ", "onn = ", "no entry 'onn'"),
+    "shape": ("upper", "uper", "uper is unknown"),
+    "latex command": (r"\Delta", r"\Delt", "Did you mean 'Delta'?"),
+    "latex bracket": ("u = 0", "u = (0", "never closed"),
+    "option": ("[domain]", "[solve]\nmethod = 'wave'\n[domain]", "Did you mean 'waves'?"),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong", "part"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_in_writing_need_no_mathematics(right: str, wrong: str, part: str, tmp_path: Path):
+    """`cnf solve` answers each with its reason, and has imported neither torch nor SymPy nor SciPy by then."""
+    file = tmp_path / "problem.toml"
+    file.write_text(FILE.replace(right, wrong, 1))
+    code = (
+        "import sys; from cnf.cli.main import run; code = run(['solve', sys.argv[1]]);"
+        "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules], code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[] 1\n", done.stderr
+    assert part in done.stderr and str(file) in done.stderr
+
+
+def test_help_needs_nothing_large():
+    code = (
+        "import sys; from cnf.cli.main import run; code = run(['solve', '--help']);"
+        "assert code == 0 and not {'torch', 'sympy', 'scipy', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, stdout=subprocess.DEVNULL)
+
+
+def test_names_are_all_there():
+    """Every public name is found, the same object the second time; those from elsewhere are listed."""
+    for package in (cnf, cnf.operators, cnf.pde, cnf.pde.domains, cnf.pde.problems, cnf.pde.tuning):
+        for name in package.__all__:
+            assert getattr(package, name) is getattr(package, name)
+    assert {"Box", "Problem", "fit"} <= set(dir(cnf)) and cnf.pde.problems.Problem is cnf.Problem
+    with pytest.raises(AttributeError, match="no attribute 'Boxx'"):
+        cnf.Boxx  # noqa: B018
+
+
+def test_words_that_stand_twice_agree():
+    """Names kept apart from what they name, for the sake of speed, are those of what they name."""
+    assert set(FUNCTIONS) == FUNCTION_NAMES and set(LAYOUTS) == set(LAYOUT_NAMES)
