@@ -1,7 +1,7 @@
 """Marching: cells in slabs of time, each solved after the one before, whose weights it takes as given.
 
-A tie belongs to the last slab it touches. Where every slab has as many rows as unknowns, the past does not depend on the
-future, and one slab at a time is all there is to factor: time costs as many times more as there are slabs. Otherwise
+A tie belongs to the last slab it touches. Where every slab has as many rows as unknowns, the past does not depend on
+the future, and one slab at a time is all there is to factor: what time costs grows with the number of slabs. Otherwise
 (values at the end, integrals over time) all cells are merged at once.
 """
 
@@ -16,7 +16,7 @@ from cnf.solvers.null_space import TiedFactor, Ties
 
 
 class Table(Protocol):
-    """Rows (M, n): an array, or something that works them out when they are asked for."""
+    """Rows (M, n): an array, or something that works them out when they are asked for by their numbers."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,8 +80,11 @@ class TiedPlan(Plan):
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
-        parts = (system.vectors, system.table)
-        vectors, table = (a if isinstance(a, Rows) else a.detach().double().numpy() for a in parts)
+        vectors: Any  # rows that are worked out on demand pass for arrays while slabs ask for them one by one
+        table: Any
+        vectors, table = (
+            a if isinstance(a, Rows) else a.detach().double().numpy() for a in (system.vectors, system.table)
+        )
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         keep = torch.is_grad_enabled()

@@ -19,6 +19,7 @@ TRACED = 513  # points of a curve
 LATTICE = 12  # points along every coordinate by which a cell is judged
 TURNING = 1.2  # radians that the boundary may turn in a cell
 SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
+CUSP = 0.35  # of its frame: patches that fill less, between a side of the cell and a curve that touches it, join as well
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
 FLAT_CUTS = 12  # cuts along straight sides, per coordinate
@@ -208,7 +209,7 @@ class _Shaper:
             points = np.concatenate(known)
             self.low[cell] = np.maximum(points.min(axis=0), cells.lower[cell])
             self.high[cell] = np.minimum(points.max(axis=0), cells.upper[cell])
-        patch, low, high = self._joined(inside, cut, parts)
+        patch, low, high = self._joined(inside, cut, parts, share)
         runs: list[list[Run]] = [[] for _ in range(len(low))]
         for cell, own in self.runs.items():
             runs[patch[cell]] += own
@@ -261,12 +262,13 @@ class _Shaper:
         return found
 
     def _joined(
-        self, inside: np.ndarray, cut: np.ndarray, parts: list[Segment]
+        self, inside: np.ndarray, cut: np.ndarray, parts: list[Segment], share: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The patch of every cell, and the frames of the patches; slivers go where they share most."""
         cells = self.cells
         extent = (self.high - self.low) / (cells.upper - cells.lower)
-        sliver = inside & cut & (extent.min(axis=1) < SLIVER)
+        cusp = share < CUSP * extent.prod(axis=1)
+        sliver = inside & cut & ((extent.min(axis=1) < SLIVER) | cusp)
         goes_to = np.arange(cells.count)
         waiting = sliver
         while waiting.any():  # slivers beside slivers follow those that have joined
