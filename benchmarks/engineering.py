@@ -1,12 +1,12 @@
 """Engineering problems with cnf and with other packages: error, processor seconds and memory, at equal error and time.
 
     make bench-engineering              install the other packages, each in its own environment, then run all
-    python -m benchmarks.engineering [--only lshape darcy] [--peers skfem,deepxde] [--rungs 8] [--out FOLDER]
+    python -m benchmarks.engineering [--only lshape darcy] [--peers skfem,fastlsq] [--rungs 8] [--out FOLDER]
 
 The problems are in engineering_problems/, what each package does with them in engineering_peers/. Every case (a
 problem, a package, a setting) is a process of its own with one thread, and a JSON file in FOLDER/cases: a run that was
 interrupted goes on where it stopped, and --fresh starts again. cnf is asked for 1e-4, for 1e-6 and for what the problem
-asks; nothing else is set.
+asks; nothing else is set. fastlsq gets its own linear problems, and the time of its scan of nine scales.
 scikit-fem climbs a ladder of meshes until its error is below 1e-6 or a mesh costs more than the limit; times between
 two meshes are interpolated, as if it knew the right mesh beforehand. The errors are of the same 2000 points for all.
 Writes engineering.md and engineering.csv. Exit code 1 if a figure is missed.
@@ -15,121 +15,19 @@ Writes engineering.md and engineering.csv. Exit code 1 if a figure is missed.
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import math
-import os
-import resource
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from benchmarks.engineering_problems import PROBLEMS
-from benchmarks.peers import ENVIRONMENTS, NOT_INSTALLED, ROOT, THREAD_VARIABLES, last_line
+from benchmarks.engineering_problems import EVERY, PROBLEMS, SMOOTH
+from benchmarks.engineering_running import Case, Runner, error_at, time_to
 from cnf.files import check_writable, write_text
 from studies.tables import Table
 
 TARGETS = ("1e-4", "1e-6")
-PEERS = ("skfem", "deepxde")
-FINE = 5e-7  # a ladder ends below this error
-EXPONENT = 2  # of the rungs of a ladder: every second level halves the cells
-Case = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Runner:
-    """Where results are kept, how long a case may take, and whether kept ones count."""
-
-    folder: Path
-    limit: float  # processor seconds of a case
-    fresh: bool = False
-
-    def run(self, package: str, problem: str, variant: str, setting: str) -> Case:
-        """The result of one case, from its file if there is one; what goes wrong becomes its note."""
-        path = self.folder / "cases" / f"{problem}--{package}--{variant}--{setting}.json"
-        if path.exists() and not self.fresh:
-            return json.loads(path.read_text())
-        print(f"{problem:<16} {package:<8} {variant:<10} {setting:<6} ", end="", flush=True)
-        case = self._solve(package, problem, variant, setting)
-        print(case.get("note") or f"error {case['error']:.1e} in {case['processor_seconds']:.2f} s", flush=True)
-        if case.get("note") != NOT_INSTALLED:
-            write_text(path, json.dumps(case))
-        return case
-
-    def _solve(self, package: str, problem: str, variant: str, setting: str) -> Case:
-        known: Case = {"problem": problem, "package": package, "variant": variant, "setting": setting}
-        python = sys.executable if package == "cnf" else str(ENVIRONMENTS / package / "bin" / "python")
-        if package != "cnf" and not (ENVIRONMENTS / package / ".installed").exists():
-            return {**known, "note": NOT_INSTALLED}
-        command = [python, "-W", "ignore", "-m", f"benchmarks.engineering_peers.{package}_peer", problem]
-        environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")}
-        done = subprocess.run(
-            [*command, "--setting", setting, "--variant", variant],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            # Of the processor, not of the clock: a busy machine does not change what is stopped.
-            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_CPU, (int(self.limit) + 1, int(self.limit) + 5)),
-        )
-        if done.returncode < 0:
-            return {
-                **known,
-                "note": f"stopped after {self.limit:g} s" if done.returncode == -24 else "ended by a signal",
-            }
-        if done.returncode:
-            return {**known, "note": f"failed: {last_line(done.stderr)[:160]}"}
-        return {**known, **json.loads(last_line(done.stdout))}
-
-    def climb(self, package: str, problem: str, variant: str, rungs: int) -> list[Case]:
-        """A ladder, until it is fine enough or too dear."""
-        found: list[Case] = []
-        for rung in range(rungs):
-            case = self.run(package, problem, variant, str(EXPONENT * rung))
-            found.append(case)
-            if case.get("note") or case["error"] <= FINE or case["processor_seconds"] > self.limit / 4:
-                break
-        return found
-
-
-def time_to(error: float, cases: Sequence[Case]) -> float:
-    """Processor seconds to an error: between the rungs by powers, infinite if no rung is good enough."""
-    good = [c for c in cases if not c.get("note")]
-    best = math.inf
-    for k, case in enumerate(good):
-        if case["error"] > error:
-            continue
-        best = min(best, case["processor_seconds"])
-        before = good[k - 1] if k and good[k - 1]["error"] > error else None
-        if before is not None and before["processor_seconds"] < case["processor_seconds"]:
-            share = math.log(before["error"] / error) / math.log(before["error"] / case["error"])
-            span = math.log(case["processor_seconds"] / before["processor_seconds"])
-            best = min(best, before["processor_seconds"] * math.exp(share * span))
-    return best
-
-
-def error_at(seconds: float, cases: Sequence[Case]) -> float:
-    """The error that a ladder has reached in so many seconds: between its rungs and beyond the last by powers."""
-    good = [c for c in cases if not c.get("note")]
-    if not good or seconds < good[0]["processor_seconds"]:
-        return math.inf
-    if len(good) == 1:
-        return good[0]["error"]
-    for before, after in itertools.pairwise(good):
-        if before["processor_seconds"] <= seconds <= after["processor_seconds"]:
-            break
-    else:
-        before, after = good[-2:]
-    span = math.log(after["processor_seconds"] / before["processor_seconds"])
-    if span <= 0:
-        return min(before["error"], after["error"])
-    share = math.log(seconds / before["processor_seconds"]) / span
-    return before["error"] * (after["error"] / before["error"]) ** share
+PEERS = ("skfem", "deepxde", "fastlsq")
+SIX_OF_SEVEN = 6 / 7
 
 
 def target_of(problem: str) -> str:
@@ -249,6 +147,28 @@ def deepxde_table(lines: Sequence[Line]) -> Table:
     return Table(["problem", "DeepXDE error", "s", "GB", "cnf error", "s", "GB"], rows)
 
 
+def smooth_table(pairs: Sequence[tuple[Case, Case]]) -> Table:
+    """fastlsq's own linear problems: its scan with the best of nine scales, cnf as it is."""
+    rows = [[SMOOTH[ours["problem"]].title, *as_cells(theirs), *as_cells(ours)] for ours, theirs in pairs]
+    return Table(["problem", "fastlsq error", "s of its scan", "GB", "cnf error", "s", "GB"], rows)
+
+
+def judge_smooth(pairs: Sequence[tuple[Case, Case]]) -> list[tuple[str, bool]]:
+    """At least six of seven with a smaller error in less time than the scan."""
+    compared = [(a, b) for a, b in pairs if not b.get("note")]
+    if not compared:
+        return []
+    better = sum(
+        not ours.get("note")
+        and ours["error"] < theirs["error"]
+        and ours["processor_seconds"] < theirs["processor_seconds"]
+        for ours, theirs in compared
+    )
+    wanted = math.ceil(SIX_OF_SEVEN * len(compared) - 1e-9)
+    text = f"fastlsq's problems, smaller error in less time than its scan: {better} of {len(compared)} (asked {wanted})"
+    return [(text, better >= wanted)]
+
+
 def judge(lines: Sequence[Line]) -> list[tuple[str, bool]]:
     """The figures that are asked for, each with whether it is reached; shares of the sixteen first asked for."""
     compared = [line for line in lines if any(not c.get("note") for c in line.quadratic)]
@@ -280,12 +200,12 @@ def judge(lines: Sequence[Line]) -> list[tuple[str, bool]]:
 
 def run(asked: argparse.Namespace, runner: Runner) -> list[Line]:
     lines = []
-    for name in asked.only:
+    for name in [n for n in asked.only if n in PROBLEMS]:
         targets = dict.fromkeys((*TARGETS, target_of(name)))
         ours = {target: runner.run("cnf", name, asked.method, target) for target in targets}
         peers = asked.peers
         quadratic = runner.climb("skfem", name, "quadratic", asked.rungs) if "skfem" in peers else []
-        linear = runner.climb("skfem", name, "linear", asked.rungs) if "skfem" in peers else []
+        linear = runner.climb("skfem", name, "linear", asked.rungs, 0.05) if "skfem" in peers else []
         deep = None
         if "deepxde" in peers and "deepxde" in PROBLEMS[name].trained_by:
             deep = runner.run("deepxde", name, "", "fair")
@@ -294,17 +214,25 @@ def run(asked: argparse.Namespace, runner: Runner) -> list[Line]:
     return lines
 
 
-def save(lines: Sequence[Line], folder: Path) -> list[Table]:
+def run_smooth(asked: argparse.Namespace, runner: Runner) -> list[tuple[Case, Case]]:
+    """cnf as it is, nothing set, beside a scan of fastlsq."""
+    names = [n for n in asked.only if n in SMOOTH] if "fastlsq" in asked.peers else []
+    return [(runner.run("cnf", n, "auto", "default"), runner.run("fastlsq", n, "", "scan")) for n in names]
+
+
+def save(lines: Sequence[Line], folder: Path, smooth: Sequence[tuple[Case, Case]] = ()) -> list[Table]:
     """Tables as Markdown, cases as CSV."""
-    tables = [answers_table(lines), equal_error_table(lines)]
+    tables = [answers_table(lines), equal_error_table(lines)] if lines else []
     if any(line.deepxde is not None for line in lines):
         tables.append(deepxde_table(lines))
+    if smooth:
+        tables.append(smooth_table(smooth))
     write_text(folder / "engineering.md", "\n\n".join(t.markdown() for t in tables) + "\n")
     cases = [
         c
         for line in lines
         for c in (*line.ours.values(), *line.quadratic, *line.linear, *([line.deepxde] if line.deepxde else []))
-    ]
+    ] + [case for pair in smooth for case in pair]
     header = list(dict.fromkeys(key for case in cases for key in case))
     write_text(folder / "engineering.csv", Table(header, [[c.get(key) for key in header] for c in cases]).csv())
     return tables
@@ -312,7 +240,7 @@ def save(lines: Sequence[Line], folder: Path) -> list[Table]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS), metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=list(EVERY), default=list(EVERY), metavar="NAME")
     parser.add_argument("--peers", type=lambda s: [p for p in s.split(",") if p], default=list(PEERS))
     parser.add_argument("--rungs", type=int, default=8, help="of the ladder of meshes, each with cells half as wide")
     parser.add_argument("--method", default="patches", help="of cnf: patches, waves, auto")
@@ -325,9 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runner = Runner(Path(asked.out), asked.limit, asked.fresh)
     check_writable(runner.folder / "engineering.md")
     lines = run(asked, runner)
-    for table in save(lines, runner.folder):
+    smooth = run_smooth(asked, runner)
+    for table in save(lines, runner.folder, smooth):
         print(f"\n{table.text()}")
-    figures = judge(lines)
+    figures = [*(judge(lines) if lines else ()), *judge_smooth(smooth)]
     print()
     for text, reached in figures:
         print(f"{'reached' if reached else 'MISSED ':<8} {text}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import engineering
-from benchmarks.engineering_problems import PROBLEMS, corners, elastic, flow, holes, layers, sources
+from benchmarks import engineering, engineering_running
+from benchmarks.engineering_problems import EVERY, PROBLEMS, corners, elastic, flow, holes, layers, sources
 from benchmarks.engineering_problems.problem import COUNT, relative_errors
 
 SCRIPTS = Path(engineering.__file__).parent
@@ -33,10 +33,10 @@ def interior(name: str, margin: float, count: int = 40) -> np.ndarray:
     return points[(points > margin).all(axis=1) & (points < 0.8 - margin).all(axis=1)][:count]
 
 
-@pytest.mark.parametrize("name", list(PROBLEMS))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_every_problem_keeps_the_contract(name: str):
     """Plain entries, as many points as all, finite values, no more compared channels than there are."""
-    problem = PROBLEMS[name]
+    problem = EVERY[name]
     json.dumps(problem.entries)
     values = problem.reference(problem.points)
     assert problem.points.shape == (COUNT, len(str(problem.entries["coordinates"]).split()))
@@ -164,6 +164,16 @@ def test_figures_count_what_is_reached():
     assert any("more than 3 times too small: 2" in text for text in figures)
 
 
+def test_fastlsq_is_beaten_by_error_and_time_together():
+    """Smaller error in less time counts, either alone does not: one of three, and six of seven would be three."""
+    theirs = rung(10.0, 1e-6, problem="maxwell")
+    pairs = [(rung(s, e, problem="maxwell"), theirs) for s, e in ((5.0, 1e-7), (5.0, 1e-5), (20.0, 1e-7))]
+    ((text, reached),) = engineering.judge_smooth(pairs)
+    assert "1 of 3 (asked 3)" in text and not reached
+    assert engineering.judge_smooth([]) == []
+    assert "Maxwell" in engineering.smooth_table(pairs).text()
+
+
 @pytest.mark.slow
 def test_the_runner_solves_keeps_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The cheapest problem without peers: an error below the target, files, and nothing run twice."""
@@ -182,7 +192,7 @@ def test_the_runner_solves_keeps_and_goes_on(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_package_that_is_missing_or_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engineering, "ENVIRONMENTS", tmp_path / "none")
+    monkeypatch.setattr(engineering_running, "ENVIRONMENTS", tmp_path / "none")
     runner = engineering.Runner(tmp_path, 60)
     assert runner.run("skfem", "cube", "quadratic", "0")["note"] == "not installed: make bench-peers"
     assert "could not convert" in runner.run("cnf", "cube", "patches", "many")["note"]

@@ -1,4 +1,4 @@
-"""One engineering problem with cnf, as a user states it: `--setting` is the target, `--variant` the method."""
+"""One engineering problem with cnf, as a user states it; `--setting`: target or "default", `--variant`: method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from benchmarks.engineering_problems.problem import Array, Problem
 
 def solve(problem: Problem, asked: argparse.Namespace) -> Solved:
     torch.set_num_threads(1)
-    solving = {"method": asked.variant or "auto", "target": float(asked.setting)}
+    solving: dict[str, object] = {"method": asked.variant or "auto"}
+    if asked.setting != "default":
+        solving["target"] = float(asked.setting)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cnf.errors.CnfWarning)  # the table has the estimate, and whether it is exact
         answer = cnf.Problem(**problem.entries, solve=solving).solve()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.engineering_problems import PROBLEMS
+from benchmarks.engineering_problems import EVERY
 from benchmarks.engineering_problems.problem import Array, Problem, relative_errors
 
 Field = Callable[[Array], Array]  # points (P, D) -> (P, C)
@@ -73,13 +73,13 @@ class Solved:
 def run_script(solve: Callable[[Problem, argparse.Namespace], Solved], arguments: Sequence[str] | None = None) -> None:
     """Read the command line, solve, measure, print one line of JSON as the last line of the output."""
     parser = argparse.ArgumentParser(description="one engineering problem; prints one line of JSON")
-    parser.add_argument("problem", choices=list(PROBLEMS))
+    parser.add_argument("problem", choices=list(EVERY))
     parser.add_argument(
         "--setting", required=True, help="the rung of the ladder: a target, a number of cells, a budget"
     )
     parser.add_argument("--variant", default="", help="of the method, if it has several")
     asked = parser.parse_args(arguments)
-    problem = PROBLEMS[asked.problem]
+    problem = EVERY[asked.problem]
     CLOCK.start()
     solved = solve(problem, asked)
     seconds = CLOCK.read()

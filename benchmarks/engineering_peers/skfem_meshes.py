@@ -118,10 +118,15 @@ def evaluation(basis: Basis, points: Array) -> tuple[Array, Array]:
     best, cells = np.full(count, np.inf), np.zeros(count, int)
     local = np.zeros((mesh.dim(), count))
     _, near = tree.query(points, k=min(30, mesh.t.shape[1]))
-    for tried in np.atleast_2d(near.T):
+    low, high = corners.min(axis=1).T, corners.max(axis=1).T  # (T, D)
+    for n, tried in enumerate([*np.atleast_2d(near.T), *range(8)]):
         left = np.flatnonzero(best > 1e-9)
-        if not len(left):
+        if not len(left) or (n >= 30 and best.max() < 0.3):
             break
+        if n >= near.shape[1]:  # in thin layers thirty centres are not enough: the elements whose boxes hold the point
+            holds = [np.flatnonzero(((low <= p) & (p <= high)).all(axis=1)) for p in points[left]]
+            tried = np.zeros(count, int)
+            tried[left] = [h[min(n - near.shape[1], len(h) - 1)] if len(h) else 0 for h in holds]
         inside = pull_back(basis, points[left].T, tried[left])
         simplex = mesh.refdom.nnodes == mesh.dim() + 1
         off = np.maximum(-inside.min(axis=0), (inside.sum(axis=0) if simplex else inside.max(axis=0)) - 1)

@@ -128,14 +128,16 @@ def layer(width: float) -> Function:
 
 
 def lshape(power: float, mixed: bool) -> Function:
+    smallest = 1e-10 if mixed else 1e-6  # what the last element at the corner misses, h^(2 power), is below 1e-7
+
     def run(level: int, order: int) -> Solved:
-        size = 0.5 * 2 ** (-level / 2)
+        size = 0.5 * 2 ** (-(level % 2) / 2)
         mesh = MeshTri.init_lshaped()  # its inner corner looks the same way as ours after a mirror
         mesh = MeshTri(np.array([-mesh.p[0], mesh.p[1]]), mesh.t)
         mesh = (
             mesh if np.any((mesh.p[0] == 1) & (mesh.p[1] == 1)) else MeshTri(np.array([mesh.p[0], -mesh.p[1]]), mesh.t)
         )
-        mesh = graded(mesh, towards([(0, 0)], size, 1 - power / 2, size * 1e-6))
+        mesh = graded(mesh, towards([(0, 0)], size, 1 - power / 2, size * smallest)).refined(level // 2)
         held = None
         if mixed:
             held = lambda x: ~((np.abs(x[0]) < 1e-12) & (x[1] > 0))  # noqa: E731
@@ -158,11 +160,11 @@ def darcy(level: int, order: int) -> Solved:
 
 def narrow(level: int, order: int) -> Solved:
     """Triangles as large as a share of their distance to the source, down to a share of its width."""
-    share = 0.8 * 2 ** (-level / 2)
+    share = 0.8 * 2 ** (-(level % 2) / 2)
     place = sources.PLACE
     mesh = graded(
         MeshTri.init_tensor(*2 * (np.linspace(0, 1, 3),)), towards([place], share, 1.0, share * sources.WIDTH)
-    )
+    ).refined(level // 2)
 
     def load(x, y):
         r2 = (x - place[0]) ** 2 + (y - place[1]) ** 2

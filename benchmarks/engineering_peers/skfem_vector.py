@@ -46,10 +46,10 @@ def both(basis: Basis, u: Array) -> Callable[[Array], Array]:
 
 
 def cantilever(level: int, order: int) -> Solved:
-    size = 0.5 * 2 ** (-level / 2)
+    size = 0.5 * 2 ** (-(level % 2) / 2)
     mesh = MeshTri.init_tensor(np.linspace(0, 4, 5), np.linspace(0, 1, 2))
     mesh = graded(mesh, towards([(0, 0), (0, 1)], size, 1 - 0.71 / 2, size * 1e-5))
-    mesh = graded(mesh, lambda x: np.full(x.shape[1], size))
+    mesh = graded(mesh, lambda x: np.full(x.shape[1], size)).refined(level // 2)
     basis = vector_basis(mesh, order)
     end = FacetBasis(mesh, basis.elem, facets=mesh.facets_satisfying(lambda x: x[0] > 4 - 1e-9, boundaries_only=True))
     load = LinearForm(lambda v, w: -4 * w.x[1] * (1 - w.x[1]) * v[1]).assemble(end)
@@ -76,9 +76,9 @@ def plate(level: int, order: int) -> Solved:
 
 def cavity(level: int, order: int) -> Solved:
     """Order 2: quadratic velocity and linear pressure; order 1: linear velocity with bubbles (MINI)."""
-    size = 0.3 * 2 ** (-level / 2)
+    size = 0.3 * 2 ** (-(level % 2) / 2)
     mesh = graded(MeshTri.init_tensor(*2 * (np.linspace(0, 1, 5),)), towards([(0, 1), (1, 1)], size, 0.8, size * 1e-4))
-    mesh = graded(mesh, lambda x: np.full(x.shape[1], size))
+    mesh = graded(mesh, lambda x: np.full(x.shape[1], size)).refined(level // 2)
     element = ElementVector(ElementTriMini() if order == 1 else ElementTriP2())
     velocity = Basis(mesh, element, intorder=4)
     pressure = velocity.with_element(ElementTriP1())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -76,7 +77,7 @@ def permeability(x: Array, y: Array) -> Array:
 
 
 @cache
-def seepage(count: int = 60) -> tuple[Array, Array]:
+def seepage(permeability: Callable[..., Array], count: int = 60) -> tuple[Array, Array]:
     """Nodes and values (n, n) of one spectral element (Gauss-Lobatto): div (k grad u) = 0, u = 1 - x at the ends."""
     inner = np.sort(np.polynomial.legendre.Legendre.basis(count).deriv().roots().real)
     nodes = np.concatenate([[-1.0], inner, [1.0]])
@@ -100,9 +101,9 @@ def seepage(count: int = 60) -> tuple[Array, Array]:
     return x, values.reshape(count + 1, count + 1)
 
 
-def seepage_at(points: Array) -> Array:
-    """The values at the nodes, interpolated by their polynomial."""
-    x, values = seepage()
+def seepage_at(points: Array, permeability: Callable[..., Array] = permeability) -> Array:
+    """The values at the nodes, interpolated by their polynomial, (P, 1)."""
+    x, values = seepage(permeability)
     count = len(x) - 1
     signs = np.polynomial.legendre.legvander(2 * x - 1, count)
     coefficients = np.linalg.solve(signs, np.linalg.solve(signs, values).T).T

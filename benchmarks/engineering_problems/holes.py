@@ -44,6 +44,7 @@ def sieve() -> Problem:
         {"coordinates": "x y", "domain": domain, "equations": {"interior": r"-\Delta u = 1", "boundary": "u = 0"}},
         draw_points((-1, -1), (1, 1), between_holes),
         column(drained_at),
+        trained_by=("deepxde",),
     )
 
 
@@ -96,6 +97,7 @@ def cube() -> Problem:
         draw_points((0, 0, 0), (1, 1, 1)),
         cube_at,
         seconds=60,
+        trained_by=("deepxde",),
         digits=1e-9,
     )
 

@@ -35,6 +35,7 @@ def layer(width: float) -> Problem:
         column(exact),
         asked=1e-8,
         seconds=5,
+        trained_by=("deepxde",) if width == 0.01 else (),
         note="half of the points in the layer",
     )
 
@@ -79,4 +80,25 @@ def inclusion(x: Array, y: Array) -> Array:
     return np.where(r2 < R2, within, beyond)
 
 
-PROBLEMS: tuple[Problem, ...] = (layer(1e-2), layer(1e-3), convection())
+def interface() -> Problem:
+    inner, outer = CONDUCTIVITY
+    square, R2 = "(x^2 + y^2)", CIRCLE**2
+    around = rf"x + {R2 * (outer - inner) / (outer + inner)!r} x / {square} + {1 / outer!r} (1 - {1 / R2!r} {square})"
+    entries = {
+        "coordinates": "x y",
+        "domain": box((-1, -1), (1, 1)),
+        "regions": {"disk": {"type": "disk", "center": [0, 0], "radius": CIRCLE}},
+        "parameters": {"k": {"disk": inner, "rest": outer}},
+        "equations": {"interior": rf"-\nabla\cdot(k \nabla u) = {4 / R2!r}", "boundary": f"u = {around}"},
+    }
+    return Problem(
+        "interface",
+        "conductivity 1 : 100 on a circle",
+        entries,
+        draw_points((-1, -1), (1, 1)),
+        column(inclusion),
+        seconds=20,
+    )
+
+
+PROBLEMS: tuple[Problem, ...] = (layer(1e-2), layer(1e-3), convection(), interface())

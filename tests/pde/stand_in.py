@@ -133,7 +133,11 @@ def solve(
         space=space,
         domain=region,
         domain_text="a region",
-        equations=tuple(SimpleNamespace(name=n, on=on, latex=latex, file=None) for n, on, latex, _ in equations),
+        regions=None,
+        jumps=(),
+        equations=tuple(
+            SimpleNamespace(name=n, on=on, latex=latex, file=None, region=None) for n, on, latex, _ in equations
+        ),
         exact=exact,
         seed=0,
     )

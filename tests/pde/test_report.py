@@ -151,6 +151,8 @@ def test_colours_and_limits():
     assert constant["norm"].vmin < 3.0 < constant["norm"].vmax
     assert find_decades([np.geomspace(2e-5, 3e-3, 99)]) == pytest.approx((1e-5, 1e-2))
     assert find_decades([np.zeros(3)])[0] > 0
+    corner = np.append(np.geomspace(2e-5, 3e-3, 5000), [1e7, 1e9])  # two pixels at a singular corner
+    assert find_decades([corner]) == pytest.approx((1e-5, 1e-2))
     assert [math_name(n) for n in ("u", "phi", "u_in", "speed")] == [
         "$u$",
         r"$\phi$",
@@ -327,3 +329,25 @@ def test_report_of_a_solved_problem(tmp_path):
     assert [row[0].text for row in page.iter("tr")][1:4] == ["interior", "boundary", "mass"]
     assert "everywhere" in answer_table(answer)
     assert [label for label, _, _ in styled_points(answer)] == ["interior (20)", "boundary (2)"]
+
+
+def test_patches_show_their_cells_instead_of_their_points(tmp_path):
+    """Whatever the cells: frames of the cells in the picture, points of the boundary only."""
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    from cnf.pde.report.field_plots import draw_patches
+
+    answer = cnf.Problem(
+        "x y",
+        domain=cnf.Box((0, 0), (1, 1)),
+        equations={"interior": r"-\Delta u = 1", "boundary": "u = x"},
+        solve={"method": "patches", "target": 1e-2},
+    ).solve()
+    assert [name.split(" (")[0] for name, *_ in styled_points(answer)] == ["boundary"]
+    panel = Figure().subplots()
+    draw_patches(panel, answer)
+    (frames,) = panel.collections
+    assert len(frames.get_paths()) == answer.field.basis.cells.count
+    with Image.open(plot_field(answer, tmp_path / "field.png")) as picture:
+        assert picture.size[0] > 300

@@ -54,7 +54,9 @@ def random_slabs(rows_at_the_end: int) -> tuple:
     pairs = [(2 * s, 2 * s + 1) for s in range(3) for _ in range(2)]
     pairs += [(2 * s + c, 2 * (s - 1) + int(rng.integers(2))) for s in (1, 2) for c in (0, 1) for _ in range(3)]
     table = rng.standard_normal((counts.sum(), 6))
-    ties = Ties(len(pairs), np.repeat(np.arange(len(pairs)), 2), np.ravel(pairs), rng.standard_normal((2 * len(pairs), 6)))
+    ties = Ties(
+        len(pairs), np.repeat(np.arange(len(pairs)), 2), np.ravel(pairs), rng.standard_normal((2 * len(pairs), 6))
+    )
     centres = np.column_stack([np.tile([0.0, 1.0], 3), slab])
     return table, np.append(0, np.cumsum(counts)), ties, centres, 1, np.ones((6, 6), dtype=bool), rng.uniform(0.5, 1, 6)
 

@@ -14,6 +14,7 @@ from cnf.bases.hypernet import Hypernet, HypernetKernel
 from cnf.bases.kernel import Kernel
 from cnf.bases.networks import ConstraintLayer, Independent
 from cnf.bases.part import find_final
+from cnf.bases.partition import Partition
 from cnf.bases.piecewise import Piecewise, Tie
 from cnf.bases.polynomial import Polynomial
 from cnf.bases.properties import Properties, properties_table
@@ -34,6 +35,7 @@ __all__ = [
     "HypernetKernel",
     "Independent",
     "Kernel",
+    "Partition",
     "Piecewise",
     "Polynomial",
     "Properties",

@@ -1,10 +1,11 @@
-"""Cover: the patches of a domain that is no box. Cells outside it have none, slivers share that of a neighbour."""
+"""Cover: the patches of a domain that is no box, or of one with regions. Cells outside have none, slivers share one."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from cnf.bases.cells import Cells
+from cnf.bases.partition import Partition
 from cnf.errors import BasisError
 
 OUTSIDE = -1
@@ -14,17 +15,23 @@ CHUNK = 2**20  # points times cells at a time
 class Cover:
     """`patch` (cells,) is the patch of every cell, -1 outside; `lower`, `upper` (patches, D) frame what lies inside.
 
-    Polynomials of a patch are those of its frame. Points in cells outside belong to the nearest cell that has a patch.
+    With a `partition`, `patch` (cells, regions) has a column per region: a cell across an interface has a patch on
+    either side. Polynomials of a patch are those of its frame. Points in cells without a patch for their region belong
+    to the nearest cell that has one.
     """
 
-    def __init__(self, cells: Cells, patch: np.ndarray, lower: np.ndarray, upper: np.ndarray):
-        self.cells, self.patch = cells, np.asarray(patch, dtype=np.int64)
+    def __init__(
+        self, cells: Cells, patch: np.ndarray, lower: np.ndarray, upper: np.ndarray, partition: Partition | None = None
+    ):
+        self.cells, self.partition = cells, partition
+        regions = 1 if partition is None else partition.count
         self.lower, self.upper = (np.asarray(a, dtype=np.float64) for a in (lower, upper))
         count = self.lower.shape[0]
-        if self.patch.shape != (cells.count,) or not np.array_equal(
-            np.unique(self.patch[self.patch != OUTSIDE]), np.arange(count)
-        ):
-            raise BasisError(f"every cell has a patch from 0 to {count - 1}, or -1 for none; got {self.patch.shape}")
+        given = np.asarray(patch, dtype=np.int64)
+        known = np.unique(given[given != OUTSIDE])
+        if given.size != cells.count * regions or not np.array_equal(known, np.arange(count)):
+            raise BasisError(f"every cell has a patch from 0 to {count - 1}, or -1 for none; got {given.shape}")
+        self.patch = given.reshape(cells.count, regions)
         if self.lower.shape != (count, cells.dimension) or self.upper.shape != self.lower.shape or not count:
             raise BasisError(f"frames are boxes (patches, {cells.dimension}); got {self.lower.shape}")
         if not (np.isfinite(self.lower).all() and np.isfinite(self.upper).all() and (self.lower < self.upper).all()):
@@ -39,17 +46,36 @@ class Cover:
     def dimension(self) -> int:
         return self.cells.dimension
 
-    def locate(self, points: np.ndarray) -> np.ndarray:
-        """The patch of every point (P, D), (P,)."""
-        found = self.patch[self.cells.locate(points)]
-        (lost,) = np.nonzero(found == OUTSIDE)
-        if len(lost):
-            inside = np.flatnonzero(self.patch != OUTSIDE)
-            low, high = self.cells.lower[inside], self.cells.upper[inside]
-            step = max(1, CHUNK // len(inside))
-            for start in range(0, len(lost), step):
-                rows = lost[start : start + step]
-                x = points[rows][:, None]
-                distance = np.square(np.maximum(np.maximum(low - x, x - high), 0.0)).sum(axis=2)
-                found[rows] = self.patch[inside[distance.argmin(axis=1)]]
+    @property
+    def region(self) -> np.ndarray:
+        """The region of every patch, (patches,)."""
+        found = np.zeros(self.count, dtype=np.int64)
+        cell, region = np.nonzero(self.patch != OUTSIDE)
+        found[self.patch[cell, region]] = region
+        return found
+
+    def locate(self, points: np.ndarray, region: int | None = None) -> np.ndarray:
+        """The patch of every point (P, D), (P,); of its own region, or of the given one, as seen from there."""
+        own = np.zeros(len(points), dtype=np.int64)
+        if region is not None:
+            own[:] = region
+        elif self.partition is not None:
+            own = self.partition.number(points)
+            used = (self.patch != OUTSIDE).any(axis=0)
+            own[~used[own]] = int(np.flatnonzero(used)[-1])  # there may be no rest
+        found = self.patch[self.cells.locate(points), own]
+        for number in np.unique(own[found == OUTSIDE]):
+            (lost,) = np.nonzero((found == OUTSIDE) & (own == number))
+            found[lost] = self._nearest(points[lost], self.patch[:, number])
+        return found
+
+    def _nearest(self, points: np.ndarray, patch: np.ndarray) -> np.ndarray:
+        inside = np.flatnonzero(patch != OUTSIDE)
+        low, high = self.cells.lower[inside], self.cells.upper[inside]
+        step = max(1, CHUNK // len(inside))
+        found = np.empty(len(points), dtype=np.int64)
+        for start in range(0, len(points), step):
+            x = points[start : start + step, None]
+            distance = np.square(np.maximum(np.maximum(low - x, x - high), 0.0)).sum(axis=2)
+            found[start : start + step] = patch[inside[distance.argmin(axis=1)]]
         return found

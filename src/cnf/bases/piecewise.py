@@ -19,6 +19,7 @@ from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
+from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
@@ -30,11 +31,20 @@ HIGHEST = 40  # degree
 
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """The operator of `condition` must give the same in the cells `first` and `second` (P,) of its points."""
+    """The operator of `condition` must give the same in the cells `first` and `second` (P,) of its points.
+
+    Across an interface, the side of `second` has the operator of `beyond`, and what `first` has more than `second` is
+    the right-hand side of `condition`.
+    """
 
     condition: Constraint
     first: Tensor
     second: Tensor
+    beyond: Constraint | None = None
+
+    def sides(self) -> list[tuple[Constraint, Tensor, float]]:
+        """What adds up to the values of the condition: operators, in which cells, with which sign."""
+        return [(self.condition, self.first, 1.0), (self.beyond or self.condition, self.second, -1.0)]
 
 
 class Piecewise(Basis):
@@ -59,6 +69,7 @@ class Piecewise(Basis):
         time: int | None = None,
         patch: Tensor | None = None,
         frames: Tensor | None = None,
+        regions: Sequence | None = None,
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
@@ -69,7 +80,7 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, dimension)
+            cells = _from_tables(cells, patch, frames, regions, dimension)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
@@ -140,7 +151,7 @@ class Piecewise(Basis):
             "space": self.space,
             **_tables(self.cells),
             "degree": list(self.degree),
-            "ties": [[tie.condition, tie.first, tie.second] for tie in self.ties],
+            "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
             "without_corner": list(self.without_corner),
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
@@ -149,26 +160,30 @@ class Piecewise(Basis):
         }
 
 
-def _tables(cells: Cells | Cover) -> dict[str, Tensor | None]:
-    """Cells and, for a cover, the patch of each and the frames (patches, 2 D), as they are saved."""
+def _tables(cells: Cells | Cover) -> dict[str, object]:
+    """Cells and, for a cover, the patches of each, the frames (patches, 2 D) and the regions, as they are saved."""
     if isinstance(cells, Cells):
-        return {"cells": torch.from_numpy(cells.table()), "patch": None, "frames": None}
+        return {"cells": torch.from_numpy(cells.table()), "patch": None, "frames": None, "regions": None}
     frames = np.concatenate([cells.lower, cells.upper], axis=1)
     return {
         "cells": torch.from_numpy(cells.cells.table()),
         "patch": torch.from_numpy(cells.patch),
         "frames": torch.from_numpy(frames),
+        "regions": None if cells.partition is None else cells.partition.shapes,
     }
 
 
-def _from_tables(cells: Tensor, patch: Tensor | None, frames: Tensor | None, dimension: int) -> Cells | Cover:
+def _from_tables(
+    cells: Tensor, patch: Tensor | None, frames: Tensor | None, regions: Sequence | None, dimension: int
+) -> Cells | Cover:
     tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
     if patch is None or frames is None:
         return tree
     ends = frames.detach().to(torch.float64).cpu().numpy()
     if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
         raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
-    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:])
+    partition = None if regions is None else Partition(regions, dimension)
+    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition)
 
 
 def _checked_corners(
@@ -207,6 +222,11 @@ def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
     for side in (tie.first, tie.second):
         if side.shape != (count,) or side.is_floating_point() or bool(((side < 0) | (side >= cells)).any()):
             raise BasisError(f"a tie names two of the {cells} cells for each of its {count} points")
+    if tie.beyond is not None and (
+        tie.beyond.values.shape != tie.condition.values.shape
+        or not torch.equal(tie.beyond.points, tie.condition.points)
+    ):
+        raise BasisError("both sides of a tie have the same points and as many rows")
     return tie
 
 

@@ -92,27 +92,27 @@ def certify(
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
-        for name, (condition, off) in brought.items():
-            size = row_sizes(condition.expanded(), (off.shape[0], off.shape[1]), lengths)
-            residuals[name] = _worst(
-                off.to(torch.float64).abs(), size * amplitude_beside(condition, constraints, asked_for)
-            )
+        for name, (conditions, off) in brought.items():
+            shape = (off.shape[0], off.shape[1])
+            scale = conditions[0].values.abs().to(torch.float64)
+            for condition in conditions:
+                size = row_sizes(condition.expanded(), shape, lengths)
+                scale = scale.maximum(size * amplitude_beside(condition, constraints, asked_for))
+            residuals[name] = _worst(off.to(torch.float64).abs(), scale)
             measured += off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
     basis = solution.basis
     account = expansion.account
     findings = Inquiry(account, expansion.blocks, tuple(constraints))
-    conditions = sum(c.rows for c in (*constraints, *(condition for condition, _ in brought.values())))
-    if measured == conditions and any(
-        by_side[name].relative > tolerance >= residuals[name].relative for name in by_side
-    ):
+    count = sum(c.rows for c in constraints) + sum(off.numel() for _, off in brought.values())
+    if measured == count and any(by_side[name].relative > tolerance >= residuals[name].relative for name in by_side):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
-        conditions=conditions,
+        conditions=count,
         functions=basis.size,
         channels=1 if basis.joint else len(basis.space.channels),
         weight_norm=expansion.weight_norm,

@@ -101,8 +101,11 @@ class Expansion(ABC):
         """
         return {}
 
-    def jumps(self) -> Mapping[str, tuple[Constraint, Tensor]]:
-        """Conditions that the functions themselves bring along, by name, and what is missed of them, (P, R)."""
+    def jumps(self) -> Mapping[str, tuple[tuple[Constraint, ...], Tensor]]:
+        """Conditions that the functions themselves bring along, by name, and what is missed of them, (P, R).
+
+        Each as one condition, or as two whose difference counts: the first has the right-hand side.
+        """
         return {}
 
     @property

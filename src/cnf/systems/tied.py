@@ -61,9 +61,9 @@ class TiedSystem:
     order: np.ndarray
     ties: int  # conditions over several cells
 
-    def right(self, targets: Sequence[Tensor], extra: int) -> tuple[Tensor, Tensor]:
-        """Right-hand sides (P, R) of the constraints -> those of the cells (M,) and those of the ties."""
-        flat = torch.cat([t.T.reshape(-1) for t in targets] + [targets[0].new_zeros(extra)])
+    def right(self, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Right-hand sides (P, R) of constraints and ties -> those of the cells (M,) and those across them."""
+        flat = torch.cat([t.T.reshape(-1) for t in targets])
         ordered = flat[torch.from_numpy(self.order)]
         return ordered[: self.table.shape[0]], ordered[self.table.shape[0] :]
 
@@ -94,7 +94,8 @@ class TiedPlan(Plan):
     factor: Factor = None  # type: ignore[assignment]
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
-        right, tied = self.system.right(targets, self.basis.brought_conditions)
+        brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
+        right, tied = self.system.right([*targets, *brought])
         if isinstance(self.system.table, Rows):
             found = torch.from_numpy(self.factor.solve(right.numpy(), tied.numpy()) * self.factor.column).to(right)
         else:
@@ -206,18 +207,23 @@ class CellExpansion(Expansion):
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.weights.detach()}
 
-    def jumps(self) -> dict[str, tuple[Constraint, Tensor]]:
-        """What the ties miss, |L f of one cell - L f of the other| (P, R), by the way queries take."""
-        found = {}
+    def jumps(self) -> dict[str, tuple[tuple[Constraint, ...], Tensor]]:
+        """What the ties miss, |L f of one cell - L f of the other - g| (P, R), by the way queries take."""
+        found: dict[str, tuple[tuple[Constraint, ...], Tensor]] = {}
         for tie in self.ties:
-            shape = tuple(tie.condition.values.shape)
-            total = self.weights.new_zeros(shape)
-            for probe in tie.condition.expanded():
-                apart = probe.term_by_term()
-                off = self.in_cells(apart, tie.first) - self.in_cells(apart, tie.second)
-                total = total.index_add(1, torch.tensor(apart.rows, device=total.device), off)
-            found[tie.condition.name] = (tie.condition, total)
+            conditions = [condition for condition in (tie.condition, tie.beyond) if condition is not None]
+            found[tie.condition.name] = (tuple(conditions), self.jump(tie) - tie.condition.values)
         return found
+
+    def jump(self, tie: Tie) -> Tensor:
+        """L f of one cell minus L f of the other, (P, R)."""
+        total = self.weights.new_zeros(tuple(tie.condition.values.shape))
+        for condition, cells, sign in tie.sides():
+            for probe in condition.expanded():
+                apart = probe.term_by_term()
+                rows = torch.tensor(apart.rows, device=total.device)
+                total = total.index_add(1, rows, sign * self.in_cells(apart, cells))
+        return total
 
 
 @dataclass(frozen=True)
@@ -285,9 +291,9 @@ def gather(
             add(probe, evaluator.locate(probe.points), constraint.points.shape[0])
         start += constraint.rows
     for tie in ties:
-        for probe in tie.condition.expanded():
-            add(probe, tie.first, tie.condition.points.shape[0])
-            add(probe, tie.second, tie.condition.points.shape[0], -1.0)
+        for condition, places, sign in tie.sides():
+            for probe in condition.expanded():
+                add(probe, places, condition.points.shape[0], sign)
         start += tie.condition.rows
     return _sorted(evaluator, found, start, channels, n, lazily)
 

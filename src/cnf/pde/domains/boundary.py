@@ -231,8 +231,13 @@ def trace_circle(center: Sequence[float], radius: float, names: tuple[str, ...])
     return Curve(names, trace, np.array([0.0, length]), np.zeros(0), 0.0, length)
 
 
-def trim_all(inside: Inside, leaves: Sequence[tuple[Domain, tuple[str, ...]]]) -> list[Piece]:
-    """The boundary of the region `inside`, made of the boundaries of `leaves` (shape, names)."""
+def trim_all(
+    inside: Inside, leaves: Sequence[tuple[Domain, tuple[str, ...]]], beyond: Inside | None = None
+) -> list[Piece]:
+    """The boundary of the region `inside`, made of the boundaries of `leaves` (shape, names).
+
+    Only where `beyond` lies on the other side, if that is given.
+    """
     ordered = sorted(leaves, key=lambda leaf: not leaf[1])  # where boundaries coincide, the one with a name stays
     outlines = [leaf._outline() for leaf, _ in ordered]
     total = sum(piece.measure for outline in outlines for piece in outline)
@@ -240,19 +245,21 @@ def trim_all(inside: Inside, leaves: Sequence[tuple[Domain, tuple[str, ...]]]) -
     for index, (leaf, names) in enumerate(ordered):
         step = STEP * leaf._size + 1e-12 * float(np.abs([leaf.lower, leaf.upper]).max())
         earlier = [shape for shape, _ in ordered[:index] if _may_touch(shape, leaf, 2 * step)]
-        sides = _side_finder(inside, step, [shape._inside for shape in earlier])
+        sides = _side_finder(inside, step, [shape._inside for shape in earlier], beyond)
         for piece in outlines[index]:
             own = tuple(dict.fromkeys((*names, *piece.names)))
             pieces += piece.trim(sides, own, piece.measure / total)
     return pieces
 
 
-def _side_finder(inside: Inside, step: float, earlier: Sequence[Inside]) -> Sides:
+def _side_finder(inside: Inside, step: float, earlier: Sequence[Inside], beyond: Inside | None = None) -> Sides:
     """What a step along the normal says; nothing where an earlier shape has its boundary, too."""
 
     def sides(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
         before, after = points - step * normals, points + step * normals
         found = inside(before).astype(int) - inside(after).astype(int)
+        if beyond is not None:
+            found = np.where(beyond(np.where(found[:, None] > 0, after, before)), found, 0)
         for other in earlier:
             (kept,) = np.nonzero(found)
             found[kept[other(before[kept]) != other(after[kept])]] = 0

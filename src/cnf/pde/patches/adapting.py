@@ -20,16 +20,19 @@ from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of, points_inside
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.layout import Counts, cut_together
+from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
-from cnf.pde.patches.question import Question, holds_along
-from cnf.pde.patches.shaped import first_cells, meets_curves, meets_domain
+from cnf.pde.patches.question import Question
+from cnf.pde.patches.shaped import first_cells
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -45,6 +48,7 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 SMALLEST = 1e-9  # cells, of a domain that is no box
+INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
 MANY = 20_000  # conditions from which on patience is short
 
@@ -62,6 +66,10 @@ class Round:
     @property
     def worst(self) -> float:
         return float(self.off.max())
+
+    @property
+    def exact(self) -> bool:
+        return self.solution.certificate.exact
 
     @property
     def channels(self) -> int:
@@ -99,8 +107,9 @@ def adapt(
     degree = degrees_on(domain)
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
+    stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
-    cells = first_cells(domain, [c.centre for c in corners])
+    cells = first_cells(domain, [c.centre for c in corners], question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -114,7 +123,8 @@ def adapt(
     interrupted = False
     try:
         while True:
-            rounds.append(_round(question, orders, Mesh.of(cells, degree, domain, corners, base)))
+            mesh = Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
+            rounds.append(_round(question, orders, mesh))
             report(rounds[-1])
             last = rounds[-1]
             stuck = _stuck(rounds, started, target)
@@ -124,7 +134,8 @@ def adapt(
                 off = field_difference(last.solution, finer, probes)
                 contradiction = contradicted(question, orders, last.mesh, last.solution)
                 estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
-                if estimates[len(rounds) - 1] <= goal or stuck:
+                good = sum(estimate <= goal for estimate in estimates.values())
+                if stuck or (good and (last.exact or good > INEXACT)):
                     break
             cells = refine(last, orders)
     except KeyboardInterrupt:
@@ -134,7 +145,9 @@ def adapt(
         if len(rounds) > 1:
             moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
             estimates.setdefault(len(rounds) - 1, moved)
-    best = min(estimates, key=lambda k: estimates[k], default=len(rounds) - 1)
+    best = min(
+        estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
+    )
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
@@ -160,22 +173,37 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
-    """Of the equations inside, and of those on the faces of the box or on the boundary."""
-    domain = question.domain
-    meets = partial(meets_domain, domain)
-    found = [formula for equation in orders.equations for formula in known_formulas(equation, meets=meets)]
-    if not domain._is_box:
-        for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind == "slice" and orders.time in (place.fixed or {}):
-                found += known_formulas(condition, orders.time, domain.lower[-1])
-            elif place.kind != "interior":
-                own = [c for c in curves_of(domain) if holds_along(place, c, c.at(c.start + c.measure * INNER)[0])]
-                found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True)
-        return found
+    """Of the equations inside, of those on the faces of the box or on the boundary, and of those on interfaces."""
+    domain, regions = question.domain, question.regions
+    found: list[Formula] = []
+    for k in question.inside:
+        area = question.places[k].region
+        meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
+        found += known_formulas(question.constraints[k], meets=meets)
+    if not domain._is_box or regions is not None:
+        for k, condition in enumerate(question.constraints):
+            if orders.time is not None and orders.time in (question.places[k].fixed or {}):
+                found += known_formulas(condition, orders.time, domain.lower[orders.time])
+                continue
+            own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
+            found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
+        return found + interface_formulas(question)
     for face in Cells(domain.lower, domain.upper).faces():
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior" and holds_on(place, face, orders):
                 found += known_formulas(condition, face.axis, face.position)
+    return found
+
+
+def interface_formulas(question: Question) -> list[Formula]:
+    """Of the conditions given on interfaces."""
+    found: list[Formula] = []
+    for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
+        curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
+        points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
+        for jump in (j for j in question.jumps if number in j.interfaces):
+            for condition in jump.at(number, points, normals):
+                found += known_formulas(condition, meets=partial(meets_curves, curves), sides_only=True)
     return found
 
 
@@ -216,11 +244,12 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     with torch.no_grad():
         amplitudes = channel_amplitudes(solution, x)
         for k in question.inside:
-            condition = question.at(k, Sample(x, None))
+            own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
+            condition = question.at(k, Sample(x[torch.from_numpy(own)], None))
             shape = (condition.values.shape[0], condition.values.shape[1])
             off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
-            relative = (off / _cell_sizes(condition, shape, half, amplitudes)).amax(dim=1)
-            np.maximum.at(worst, owner, relative.numpy())
+            relative = (off / _cell_sizes(condition, shape, half[own], amplitudes)).amax(dim=1)
+            np.maximum.at(worst, owner[own], relative.numpy())
     return worst
 
 
@@ -290,8 +319,10 @@ def refine(last: Round, orders: Orders) -> Cells:
     Across time, all cells of a slab are cut together.
     """
     cells, off, time = last.mesh.cells, last.off, orders.time
-    patch = last.mesh.patch_of_cells
-    marked = (off > MARKED * off.max())[patch] & (patch >= 0)  # (cells,)
+    patches = last.mesh.patches_of_cells
+    in_cell = np.where(patches >= 0, off[patches], -1.0)  # (cells, regions)
+    patch = patches[np.arange(cells.count), in_cell.argmax(axis=1)]  # the worst of every cell
+    marked = in_cell.max(axis=1) > MARKED * off.max()  # (cells,)
     tails = coefficient_tails(last)[patch]  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
@@ -304,9 +335,9 @@ def refine(last: Round, orders: Orders) -> Cells:
 def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | None) -> np.ndarray:
     """Marked cells with a coarser neighbour are left alone, and the neighbour is cut along their common face."""
     width = mesh.cells.upper - mesh.cells.lower
-    found = cut.copy()
+    found, used = cut.copy(), mesh.patches_of_cells.max(axis=1) >= 0
     for face in mesh.faces:
-        if face.second < 0 or face.axis == time or min(mesh.patch_of_cells[[face.first, face.second]]) < 0:
+        if face.second < 0 or face.axis == time or not (used[face.first] and used[face.second]):
             continue
         for cell, other in ((face.first, face.second), (face.second, face.first)):
             wider = width[other] > 1.5 * width[cell]

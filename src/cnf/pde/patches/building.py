@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,10 +22,12 @@ from cnf.operators import partial
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.following import following, free_motions
+from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.question import Part, Question, holds_along
+from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 from cnf.pde.patches.slabs import Slabs, lay_out_slabs
@@ -44,6 +46,7 @@ class Mesh:
     shaped: Shaped | Slabs | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
+    stiffness: tuple[float, ...] = ()  # of the regions
 
     @staticmethod
     def of(
@@ -52,12 +55,14 @@ class Mesh:
         domain: Domain | None = None,
         corners: Sequence[CornerFunctions] = (),
         base: nn.Module | None = None,
+        regions: Regions | None = None,
+        stiffness: Sequence[float] = (),
     ) -> Mesh:
-        plain = domain is None or (domain._is_box and not corners)
+        plain = domain is None or (domain._is_box and not corners and regions is None)
         shaped: Shaped | Slabs | None = None
         if domain is not None and not plain:
-            shaped = Slabs.of(domain, cells) if isinstance(domain, Timed) else Shaped.of(domain, cells)
-        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base)
+            shaped = Slabs.of(domain, cells) if isinstance(domain, Timed) else Shaped.of(domain, cells, regions)
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
         """The same with a higher degree."""
@@ -72,7 +77,7 @@ class Mesh:
     def shaped_layout(self) -> ShapedLayout | None:
         if isinstance(self.shaped, Slabs):
             return lay_out_slabs(self.shaped, self.degree)
-        return None if self.shaped is None else lay_out(self.shaped, self.degree)
+        return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
 
     @cached_property
     def at_corner(self) -> np.ndarray:
@@ -84,14 +89,20 @@ class Mesh:
         return found
 
     @cached_property
-    def patch_of_cells(self) -> np.ndarray:
-        """The patch of every cell, (cells,); -1 outside the domain."""
-        return np.arange(self.cells.count) if self.shaped is None else self.shaped.cover.patch
+    def patches_of_cells(self) -> np.ndarray:
+        """The patch of every cell in every region, (cells, regions); -1 outside."""
+        return np.arange(self.cells.count)[:, None] if self.shaped is None else self.shaped.cover.patch
+
+    @cached_property
+    def region(self) -> np.ndarray:
+        """The region of every patch, (patches,)."""
+        return np.zeros(self.cells.count, dtype=np.int64) if self.shaped is None else self.shaped.cover.region
 
 
-def orders_of(question: Question) -> Orders:
-    """Of the equations of the interior."""
-    return Orders.of([question.constraints[k] for k in question.inside], question.time)
+def orders_of(question: Question, area: int | None = None) -> Orders:
+    """Of the equations of the interior; of those of a region, by default the first: all have the same orders."""
+    numbers = question.inside_of(0 if area is None else area)
+    return Orders.of([question.constraints[k] for k in numbers], question.time)
 
 
 def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedField:
@@ -126,7 +137,7 @@ def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Con
 
 def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int, Sample]:
     """By the number of the equation; inner slices, single points, files, integrals have none: they stay as they are."""
-    found = {}
+    found: dict[int, Sample] = {}
     for k, place in enumerate(question.places):
         if place.kind == "interior":
             continue
@@ -137,7 +148,7 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
             sample = Sample(_tensor(mesh.shaped_layout.start), None)
         else:
             arcs = mesh.shaped_layout.arcs
-            sample = arc_sample([arc for arc in arcs if holds_along(place, arc.curve, arc.points)])
+            sample = arc_sample([a for a in arcs if question.holds(k, a.curve, a.points, a.normals)])
         if sample is not None:
             found[k] = sample
     return found
@@ -145,21 +156,28 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
 
 def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:
     """For every equation inside its points (P, D), and which of them are left out as they follow from the rest."""
-    orders = counts.orders
-    points = [interior(mesh, counts, equation) for equation in orders.equations]
-    left_out = [np.zeros(len(own), dtype=bool) for own in points]
-    if orders.time is None:
+    motions = None
+    if counts.orders.time is None:
         holding = [question.constraints[k] for k in (*question.inside, *boundary_samples(question, mesh, counts))]
         motions = free_motions(holding, question.domain.lower, question.domain.upper)
-        left_out = following(motions, orders, mesh.patches, points)
-    return list(zip(points, left_out, strict=True))
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for area in range(question.areas):
+        own = Counts(orders_of(question, area), mesh.degree)
+        points = [interior(mesh, own, equation, area) for equation in own.orders.equations]
+        left_out = [np.zeros(len(p), dtype=bool) for p in points]
+        if motions is not None:
+            left_out = following(motions, own.orders, mesh.patches, points)
+        found |= dict(zip(question.inside_of(area), zip(points, left_out, strict=True), strict=True))
+    return [found[k] for k in question.inside]
 
 
-def interior(mesh: Mesh, counts: Counts, equation: Constraint) -> np.ndarray:
-    """The points of an equation inside, (P, D)."""
+def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.ndarray:
+    """The points of an equation inside, (P, D), of one region."""
     if mesh.shaped_layout is not None:
         layout = mesh.shaped_layout
-        return layout.restrained if any(counts.orders.restrains(equation)) else layout.interior
+        restrains = any(counts.orders.restrains(equation))
+        points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
+        return points[mesh.region[owner] == area]
     return interior_points(mesh.cells, counts, counts.orders.counted(equation)).reshape(-1, mesh.cells.dimension)
 
 
@@ -194,9 +212,26 @@ def face_sample(faces: Sequence[Face], counts: Counts) -> Sample:
 
 
 def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) -> list[Tie]:
-    """What must agree across faces, coordinate by coordinate."""
+    """What must agree across faces, coordinate by coordinate, and on the interfaces of regions."""
+    layout = mesh.shaped_layout
+    known = seams(mesh.cells, mesh.faces, counts) if layout is None else layout.seams
+    if question.regions is None:
+        return seam_ties(question, orders, known)
     found: list[Tie] = []
-    known = seams(mesh.cells, mesh.faces, counts) if mesh.shaped_layout is None else mesh.shaped_layout.seams
+    by_region = [orders_of(question, area) for area in range(question.areas)]
+    for area, name in enumerate(question.regions.names):
+        own = {key: seam.where(mesh.region[seam.first] == area) for key, seam in known.items()}
+        kept = {key: seam for key, seam in own.items() if len(seam.points)}
+        found += seam_ties(question, by_region[area], kept, f" in {name}")
+    for (number, kind), border in layout.borders.items() if layout is not None else ():
+        if len(border.points):
+            found += interface_ties(question, by_region, number, kind, border)
+    return found
+
+
+def seam_ties(question: Question, orders: Orders, known: Mapping[tuple[int, str], Seam], label: str = "") -> list[Tie]:
+    """What must agree across faces between cells of one region."""
+    found: list[Tie] = []
     for axis, name in enumerate(question.space.coordinates):
         fluxes = orders.fluxes(axis)
         for channel, order in orders.normal_derivatives(axis):
@@ -205,10 +240,10 @@ def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) ->
             if (axis, kind) not in known or (fluxes and kind == "coarse"):
                 continue
             operator = question.space.operator(partial(name, order, channel))
-            found.append(_tie(operator, known[axis, kind], f"{_shown(channel, name, order)} across {name}"))
+            found.append(_tie(operator, known[axis, kind], f"{_shown(channel, name, order)} across {name}{label}"))
         for k, flux in enumerate(fluxes if (axis, "coarse") in known else ()):
             number = "" if len(fluxes) == 1 else f" {k + 1}"
-            found.append(_tie(flux, known[axis, "coarse"], f"flux{number} across {name}"))
+            found.append(_tie(flux, known[axis, "coarse"], f"flux{number} across {name}{label}"))
     return found
 
 

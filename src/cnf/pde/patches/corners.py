@@ -18,8 +18,9 @@ from cnf.constraints import Constraint
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
+from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.outline import MEETING, curves_of
-from cnf.pde.patches.question import Question, holds_along
+from cnf.pde.patches.question import Question
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
 HIGHEST = 5.0  # exponents above are smooth enough
@@ -122,6 +123,15 @@ def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
     return CornerFunctions(centre, corner.start, corner.end, np.array(exponents), np.stack(profiles), np.array(parts))
 
 
+def _area(regions: Regions, corner: Corner) -> int | None:
+    """The region that a corner lies in; None if several meet there."""
+    angles = corner.start + (corner.end - corner.start) * (np.arange(64) + 0.5) / 64
+    size = max(b - a for a, b in zip(regions.domain.lower, regions.domain.upper, strict=True))
+    around = corner.centre + NEAR * size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found = np.unique(regions.number(around))
+    return int(found[0]) if len(found) == 1 else None
+
+
 def data_size(question: Question, degree: int) -> float:
     """How large the conditions on the boundary are, those of order `degree` and slopes of lower ones."""
     size = max(b - a for a, b in zip(question.domain.lower, question.domain.upper, strict=True))
@@ -158,10 +168,12 @@ class Angular:
         maps = AngularMaps.of(corner.start, corner.end, count)
         size = channels * count
         powers = np.zeros((3, size, size))
-        if len(question.inside) != channels:
+        area = 0 if question.regions is None else _area(question.regions, corner)
+        inside = [] if area is None else question.inside_of(area)
+        if len(inside) != channels:
             return None
         at = torch.tensor(corner.centre[None], dtype=torch.float64)
-        for row, k in enumerate(question.inside):
+        for row, k in enumerate(inside):
             block = slice(row * count, (row + 1) * count)
             _add(powers, question.at(k, Sample(at, None)), maps, block, np.arange(count), 2, row=0)
         edge_rows: list[Row] = []
@@ -171,8 +183,8 @@ class Angular:
             points, normals = curve.at(arcs)
             given = [
                 question.at(k, Sample(torch.from_numpy(points), torch.from_numpy(normals)))
-                for k, place in enumerate(question.places)
-                if place.kind != "interior" and holds_along(place, curve, points)
+                for k in range(len(question.places))
+                if question.holds(k, curve, points, normals)
             ]
             rows = [(c, r) for c in given for r in range(c.values.shape[1])]
             if len(rows) != channels:

@@ -24,6 +24,7 @@ from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 
 DENSE = 2**18  # points at which formulas are looked at in all, at first
 LEAST = 64  # and in every cell later
+AT_ONCE = 2**18  # numbers in memory while interpolants are evaluated
 ON_LINES = 33  # on lines that say across which coordinates to cut
 MOST_CELLS = 3000
 FINEST = 2.0**-14  # of the domain: jumps are not followed any further
@@ -154,7 +155,7 @@ def _looked_at(
     at_peaks, peaks = largest(formula, low, high, known, floor)
     there = _interpolation((peaks - centre) / np.where(half > 0, half, 1.0), along)  # (n, P)
     with np.errstate(invalid="ignore", over="ignore"):
-        off = np.abs(at_nodes @ _interpolation(unit, along).T - at_checks)  # (n, Q)
+        off = np.abs(_interpolated(at_nodes, unit, along) - at_checks)  # (n, Q)
         off = np.concatenate([off, np.abs((there * at_nodes).sum(axis=1) - at_peaks)[:, None]], axis=1)
         size = max(float(np.nanmax(np.abs(a), initial=0.0)) for a in (at_nodes, at_checks, at_peaks))
     off = np.where(np.isfinite(off), off, 0.0)
@@ -227,6 +228,23 @@ def _interpolation(unit: np.ndarray, degree: Sequence[int]) -> np.ndarray:
         step = chebyshev.chebvander(unit[:, k], p) @ np.linalg.inv(chebyshev.chebvander(gauss(p + 1), p))
         through = (through[:, :, None] * step[:, None, :]).reshape(unit.shape[0], -1)
     return through
+
+
+def _interpolated(at_nodes: np.ndarray, unit: np.ndarray, degree: Sequence[int]) -> np.ndarray:
+    """Polynomials with values (n, P) at the Chebyshev points, at points (Q, D) of the unit box, (n, Q).
+
+    One coordinate after the other and some points at a time: all at once would be gigabytes in space.
+    """
+    n, found = len(at_nodes), np.empty((len(at_nodes), len(unit)))
+    step = max(1, AT_ONCE * (degree[-1] + 1) // max(1, at_nodes.size))
+    for start in range(0, len(unit), step):
+        some = unit[start : start + step]
+        values = at_nodes.reshape(n, -1, degree[-1] + 1) @ _interpolation(some[:, -1:], degree[-1:]).T  # (n, rest, Q)
+        for k in range(len(degree) - 2, -1, -1):
+            across = _interpolation(some[:, k : k + 1], degree[k : k + 1])  # (Q, p + 1)
+            values = np.einsum("nakq,qk->naq", values.reshape(n, -1, degree[k] + 1, len(some)), across)
+        found[:, start : start + step] = values[:, 0]
+    return found
 
 
 def _values(formula: Formula, points: np.ndarray) -> np.ndarray:

@@ -137,6 +137,10 @@ class Seam:
     first: np.ndarray
     second: np.ndarray
 
+    def where(self, kept: np.ndarray) -> Seam:
+        """Some of the points, (P,) bool."""
+        return Seam(self.axis, self.points[kept], self.first[kept], self.second[kept])
+
 
 def joined(parts: Sequence[Seam]) -> Seam:
     arrays = ([getattr(p, name) for p in parts] for name in ("points", "first", "second"))

@@ -1,15 +1,17 @@
-"""Outline: the boundary of a planar domain, cut where it passes from one cell to the next."""
+"""Outline: the boundary of a planar domain, and of its regions, cut where it passes from one cell to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain
-from cnf.pde.domains.boundary import Arrays, Curve
+from cnf.pde.domains.boundary import Arrays, Curve, Inside
+from cnf.pde.domains.regions import Regions
 
 STEP = 1e-12  # of the domain, inward from the boundary: which cell a boundary on a cut belongs to
 MEETING = 1e-6  # of the domain: how far apart curves may end that meet in a corner of combined shapes
@@ -19,19 +21,23 @@ ALONG = np.linspace(0.0, 1.0, 17)  # where runs are looked at
 
 @dataclass(frozen=True)
 class Run:
-    """The part of a curve from `start` to `end` (arc lengths) that lies in one cell."""
+    """The part of a curve from `start` to `end` (arc lengths) that lies in one cell.
+
+    `interface` is the number of the interface that the curve belongs to, -1 for the outer boundary.
+    """
 
     curve: Curve
     start: float
     end: float
     cell: int
+    interface: int = -1
 
     @property
     def length(self) -> float:
         return self.end - self.start
 
     def at(self, share: np.ndarray) -> Arrays:
-        """Points and outward normals at shares (S,) of the run."""
+        """Points and normals of the curve at shares (S,) of the run."""
         return self.curve.at(self.start + self.length * share)
 
     def turning(self) -> float:
@@ -46,32 +52,56 @@ def curves_of(domain: Domain) -> list[Curve]:
     return [piece for piece in domain._pieces if isinstance(piece, Curve)]
 
 
-def runs_of(domain: Domain, cells: Cells) -> list[Run]:
-    """The boundary in runs, one cell each, in order along every curve."""
-    size = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
-    found: list[Run] = []
+@dataclass(frozen=True)
+class Area:
+    """What has patches of its own, the domain or a region of it: what is inside, and its outline in runs."""
+
+    inside: Inside
+    runs: list[Run]
+
+
+def areas_of(domain: Domain, cells: Cells, regions: Regions | None = None) -> list[Area]:
+    """The domain, or its regions in the order of their numbers, with runs of one cell each, in order along curves."""
+    step = STEP * max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
+    if regions is None:
+        runs = [run for curve in curves_of(domain) for run in _runs_along(curve, cells.locate, cells, step)]
+        return [Area(domain._inside, runs)]
+    found: list[list[Run]] = [[] for _ in regions.names]
+
+    def locate(points: np.ndarray) -> np.ndarray:
+        """Cell and region in one number: the boundary is cut where it passes from region to region, too."""
+        return cells.locate(points) + cells.count * regions.number(points)
+
     for curve in curves_of(domain):
-        found += _runs_along(curve, cells, STEP * size)
-    return found
+        for run in _runs_along(curve, locate, cells, step):
+            found[run.cell // cells.count].append(replace(run, cell=run.cell % cells.count))
+    for number, interface in enumerate(regions.interfaces):
+        for curve in (piece for piece in interface.pieces if isinstance(piece, Curve)):
+            for region, sign in ((interface.first, 1.0), (interface.second, -1.0)):
+                runs = _runs_along(curve, cells.locate, cells, sign * step)
+                found[region] += [replace(run, interface=number) for run in runs]
+    return [Area(partial(regions.inside, k), runs) for k, runs in enumerate(found)]
 
 
-def _runs_along(curve: Curve, cells: Cells, step: float) -> list[Run]:
-    """Arcs are halved until each lies in one cell."""
+def _runs_along(curve: Curve, locate: Callable[[np.ndarray], np.ndarray], cells: Cells, inward: float) -> list[Run]:
+    """Arcs are halved until each lies in one cell, by the points a small step `inward` of it."""
+    step = abs(inward)
     ends = np.linspace(curve.start, curve.end, 33)
     low, high = ends[:-1], ends[1:]
     settled: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for _ in range(HALVINGS):
         arc = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 5)  # (n, 5)
         points, normals = curve.at(arc.ravel())
-        inner = points - step * normals
-        cell = cells.locate(inner).reshape(-1, 5)
+        inner = points - inward * normals
+        cell = locate(inner).reshape(-1, 5)
         around = points.reshape(-1, 5, 2)
         bulge = np.abs(around[:, 2] - (around[:, 0] + around[:, 4]) / 2)  # beyond the points looked at
         low_box, high_box = around.min(axis=1) - bulge - 2 * step, around.max(axis=1) + bulge + 2 * step
         one = (cell == cell[:, :1]).all(axis=1)
         own = cell[:, 2]
         slack = 4 * step
-        one &= ((low_box >= cells.lower[own] - slack - bulge) & (high_box <= cells.upper[own] + slack + bulge)).all(1)
+        low_cell, high_cell = cells.lower[own % cells.count], cells.upper[own % cells.count]
+        one &= ((low_box >= low_cell - slack - bulge) & (high_box <= high_cell + slack + bulge)).all(1)
         done = one | (high - low <= step)
         settled.append((low[done], high[done], own[done]))
         low, high = low[~done], high[~done]
@@ -102,16 +132,17 @@ def _merged(curve: Curve, start: np.ndarray, end: np.ndarray, cell: np.ndarray, 
 def continued(runs: Sequence[Run]) -> list[Run]:
     """Runs that go on where others of the same curve end, as one."""
     found: list[Run] = []
-    for run in sorted(runs, key=lambda r: (id(r.curve), r.start)):
+    order = {id(curve): k for k, curve in reversed(list(enumerate(run.curve for run in runs)))}  # as they come
+    for run in sorted(runs, key=lambda r: (order[id(r.curve)], r.start)):
         last = found[-1] if found else None
         if last is not None and last.curve is run.curve and abs(run.start - last.end) <= 1e-9 * run.curve.knots[-1]:
-            found[-1] = Run(last.curve, last.start, run.end, last.cell)
+            found[-1] = replace(last, end=run.end)
         else:
             found.append(run)
     return found
 
 
-def walls(runs: Sequence[Run], domain: Domain, size: float) -> bool:
+def walls(runs: Sequence[Run], inside: Inside, size: float) -> bool:
     """Whether runs of a cell that do not meet have the outside between them, or are too many to tell."""
     points = [run.at(ALONG)[0] for run in runs]
     apart = 0
@@ -121,6 +152,6 @@ def walls(runs: Sequence[Run], domain: Domain, size: float) -> bool:
             i, j = np.unravel_index(distance.argmin(), distance.shape)
             if distance[i, j] > MEETING * size:
                 apart += 1
-                if not domain._inside((a[i] + b[j])[None] / 2)[0]:
+                if not inside((a[i] + b[j])[None] / 2)[0]:
                     return True
     return apart > 1

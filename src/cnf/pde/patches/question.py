@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from cnf.constraints import Constraint, Space
+from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample, belongs_to
+from cnf.pde.domains.regions import Regions
 
 
 class Part(Protocol):
@@ -26,6 +30,26 @@ class Part(Protocol):
     @property
     def fixed(self) -> Mapping[int, float] | None: ...
 
+    @property
+    def region(self) -> int | None:
+        """The number of the region it is restricted to."""
+        ...
+
+
+class InterfaceCondition(Protocol):
+    """What is given on interfaces of regions."""
+
+    @property
+    def interfaces(self) -> Mapping[int, int]:
+        """The numbers of those it holds on."""
+        ...
+
+    def operator(self, interface: int) -> Operator: ...
+
+    def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
+        """The operator of the side the normals (P, D) point to, with the right-hand side, and that of the other."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -38,6 +62,27 @@ class Question:
     at: Callable[[int, Sample], Constraint]
     tolerance: float
     seed: int
+    regions: Regions | None = None
+    jumps: Sequence[InterfaceCondition] = ()
+
+    @property
+    def areas(self) -> int:
+        """Number of regions; the domain without any is one."""
+        return 1 if self.regions is None else len(self.regions.names)
+
+    def inside_of(self, area: int) -> list[int]:
+        """Numbers of the equations of the interior of a region."""
+        return [k for k in self.inside if self.places[k].region in (None, area)]
+
+    def holds(self, k: int, curve: Curve, points: np.ndarray, normals: np.ndarray) -> bool:
+        """Whether equation k holds at points (P, D) of a curve of the boundary with outward normals."""
+        place = self.places[k]
+        if place.kind == "interior" or not holds_along(place, curve, points):
+            return False
+        if self.regions is None or place.region is None or not len(points):
+            return True
+        sample = Sample(torch.from_numpy(points), torch.from_numpy(normals))
+        return bool((self.regions.touching(sample) == place.region).all())
 
     @property
     def time(self) -> int | None:

@@ -1,27 +1,29 @@
-"""Shaped: a planar domain that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined."""
+"""Shaped: a planar domain that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined.
+
+Regions of a domain are cut each by itself on the same cells: a cell across an interface has a patch of either.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
-from cnf.pde.patches.outline import ALONG, Run, continued, curves_of, runs_of, walls
+from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.meeting import TRACED, lattice
+from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
 
-TRACED = 513  # points of a curve
-LATTICE = 12  # points along every coordinate by which a cell is judged
-TURNING = 1.2  # radians that the boundary may turn in a cell
-SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
-CUSP = 0.35  # of its frame: patches that fill less, between a side of the cell and a curve that touches it, join as well
+TURNING = 1.2, 0.8  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with interfaces
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
+TOUCHING = 0.06  # of a cell: cuts this near to where a curve turns back are moved
 FLAT_CUTS = 12  # cuts along straight sides, per coordinate
 
 
@@ -36,10 +38,14 @@ class Segment:
     low: float
     high: float
 
+    def shifted(self, by: int) -> Segment:
+        """Between patches with numbers that are higher."""
+        return replace(self, first=self.first + by, second=self.second + by)
+
 
 @dataclass(frozen=True)
 class Shaped:
-    """`runs[k]` is the boundary of patch k, `whole` (patches,) says which are plain boxes."""
+    """`runs[k]` is the boundary of patch k, interfaces included, `whole` (patches,) says which are plain boxes."""
 
     domain: Domain
     cells: Cells
@@ -47,10 +53,29 @@ class Shaped:
     segments: tuple[Segment, ...]
     runs: tuple[tuple[Run, ...], ...]
     whole: np.ndarray
+    regions: Regions | None = None
 
     @staticmethod
-    def of(domain: Domain, cells: Cells) -> Shaped:
-        return _Shaper(domain, cells).shaped()
+    def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Shaped:
+        size = max(np.subtract(domain.upper, domain.lower))
+        sliver = SLIVER[regions is not None]
+        parts = [_Shaper(area, cells, size, sliver).shaped() for area in areas_of(domain, cells, regions)]
+        starts = np.cumsum([0, *(len(part.lower) for part in parts)])
+        columns = [np.where(p.patch == OUTSIDE, OUTSIDE, p.patch + n) for p, n in zip(parts, starts, strict=False)]
+        if regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
+            columns.append(np.full(cells.count, OUTSIDE))
+        cover = Cover(
+            cells,
+            np.stack(columns, axis=1),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+            None if regions is None else regions.partition,
+        )
+        segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
+        runs = [own for part in parts for own in part.runs]
+        return Shaped(
+            domain, cells, cover, tuple(segments), tuple(runs), np.concatenate([p.whole for p in parts]), regions
+        )
 
     def patches_at(self, centre: tuple[float, float], start: float, end: float) -> np.ndarray:
         """Patches that meet at a point, between two angles."""
@@ -63,16 +88,16 @@ class Shaped:
         return self.domain._inside(points)
 
 
-def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = ()) -> Cells:
-    """Cells over a domain: cut along straight sides, then until the boundary is simple in each.
+def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), regions: Regions | None = None) -> Cells:
+    """Cells over a domain: cut along straight sides, then until boundary and interfaces are simple in each.
 
     No cell is left with two of the `corners` that have functions of their own.
     """
     if isinstance(domain, Timed) and not domain._is_box:
         return first_cells(domain.space).extended(domain.start, domain.end)
     cells = Cells(domain.lower, domain.upper)
-    if not domain._is_box:
-        cells = _cut_to_shape(domain, cells)
+    if not domain._is_box or regions is not None:
+        cells = _cut_to_shape(domain, cells, regions)
     for _ in range(DEEPEST):
         count = np.zeros(cells.count, dtype=np.int64)
         for x in corners:
@@ -86,69 +111,62 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = ()) -> 
     return cells
 
 
-def _cut_to_shape(domain: Domain, cells: Cells) -> Cells:
+def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cells:
+    curves = _all_curves(domain, regions)
+    turns = [_turning_points(curves, axis) for axis in (0, 1)]
     for axis in (0, 1):
-        for position in _flat_sides(domain, axis):
+        for position in _flat_sides(domain, curves, axis):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = np.subtract(domain.upper, domain.lower)
     for _ in range(COARSEST):
         for axis in (0, 1):
-            cells = cells.cut(np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max()), axis)
+            wide = np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max())
+            cells = cells.cut(wide, axis, _away_from(turns[axis], cells, wide, axis))
     for _ in range(DEEPEST):
-        crowded = _not_simple(domain, cells)
+        crowded = _not_simple(domain, cells, regions)
         if not len(crowded):
             break
         for axis in (0, 1):
             count = cells.count
-            cells = cells.cut(crowded, axis)
+            cells = cells.cut(crowded, axis, _away_from(turns[axis], cells, crowded, axis))
             crowded = np.concatenate([crowded, np.arange(count, cells.count)])
     return cells
 
 
-def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the domain in them."""
-    if isinstance(domain, Timed):
-        return meets_domain(domain.space, lower[:, :-1], upper[:, :-1])
-    if domain._is_box:
-        return np.ones(len(lower), dtype=bool)
-    return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
+def _all_curves(domain: Domain, regions: Regions | None) -> list[Curve]:
+    """Of the boundary and of the interfaces."""
+    inner = [piece for face in regions.interfaces for piece in face.pieces] if regions is not None else []
+    return [*curves_of(domain), *(piece for piece in inner if isinstance(piece, Curve))]
 
 
-def meets_boundary(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) have a part of the boundary in them, by the distance to it."""
-    distance = np.abs(domain._depth((lower + upper) / 2))
-    return distance <= np.linalg.norm(upper - lower, axis=1) / 2
-
-
-def meets_curves(curves: Sequence[Curve], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, D) may have a part of these curves in them, some near ones included."""
-    near = np.zeros(len(lower), dtype=bool)
-    lower, upper = lower[:, :2], upper[:, :2]  # at all times
+def _turning_points(curves: Sequence[Curve], axis: int) -> np.ndarray:
+    """Where curves turn back along a coordinate: a cut there would touch them and leave wedges on either side."""
+    found = []
     for curve in curves:
-        points, _ = curve.at(np.linspace(curve.start, curve.end, TRACED))
-        spacing = curve.measure / (TRACED - 1)
-        distance, _ = cKDTree(points).query((lower + upper) / 2)
-        near |= distance <= np.linalg.norm(upper - lower, axis=1) / 2 + spacing
-    return near
+        places = curve.at(np.linspace(curve.start, curve.end, TRACED))[0][:, axis]
+        around = np.concatenate([places[-2:-1], places, places[1:2]]) if curve.closed else places
+        step = np.sign(np.diff(around))
+        found.append(around[1:-1][step[1:] * step[:-1] < 0])
+    return np.unique(np.concatenate([np.zeros(0), *found]))
 
 
-def _lattice_inside(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    points = _lattice(lower, upper)
-    return domain._inside(points.reshape(-1, points.shape[2])).reshape(points.shape[:2])
+def _away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -> list[float]:
+    """Where to cut cells: in the middle, or beside it if curves turn near there; the same for the same interval."""
+    low, high = cells.lower[chosen, axis], cells.upper[chosen, axis]
+    shares = 0.5 + np.array([0.0, 0.12, -0.12, 0.06, -0.06])
+    at = low[:, None] + (high - low)[:, None] * shares  # (n, 5)
+    if not len(turns):
+        return at[:, 0].tolist()
+    apart = np.abs(at[:, :, None] - turns).min(axis=2) / (high - low)[:, None]
+    best = np.where(apart[:, 0] >= TOUCHING, 0, apart.argmax(axis=1))
+    return at[np.arange(len(at)), best].tolist()
 
 
-def _lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Points evenly spread in boxes (n, 2), (n, P, 2)."""
-    unit = (np.arange(LATTICE) + 0.5) / LATTICE
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
-    return lower[:, None] + (upper - lower)[:, None] * grid
-
-
-def _flat_sides(domain: Domain, axis: int) -> list[float]:
+def _flat_sides(domain: Domain, curves: Sequence[Curve], axis: int) -> list[float]:
     """Positions of straight sides across a coordinate, inside the box around the domain."""
     found = set()
-    for curve in curves_of(domain):
+    for curve in curves:
         points, _ = curve.at(np.linspace(curve.start, curve.end, 9))
         if np.ptp(points[:, axis]) <= 1e-12 * (domain.upper[axis] - domain.lower[axis]):
             found.add(float(points[4, axis]))
@@ -161,17 +179,19 @@ def _flat_sides(domain: Domain, axis: int) -> list[float]:
     return kept if len(kept) <= FLAT_CUTS else []
 
 
-def _not_simple(domain: Domain, cells: Cells) -> np.ndarray:
-    """Cells in which the boundary comes in several pieces or turns too much."""
-    by_cell: dict[int, list[Run]] = defaultdict(list)
-    for run in runs_of(domain, cells):
-        by_cell[run.cell].append(run)
+def _not_simple(domain: Domain, cells: Cells, regions: Regions | None) -> np.ndarray:
+    """Cells in which the boundary of what lies inside comes in several pieces or turns too much."""
     size = max(np.subtract(domain.upper, domain.lower))
-    found = []
-    for cell, runs in by_cell.items():
-        apart = [run for run in runs if not _along_a_side(run, cells)]
-        if apart and (sum(run.turning() for run in runs) > TURNING or len(runs) > 2 or walls(runs, domain, size)):
-            found.append(cell)
+    found = set()
+    for area in areas_of(domain, cells, regions):
+        by_cell: dict[int, list[Run]] = defaultdict(list)
+        for run in area.runs:
+            by_cell[run.cell].append(run)
+        for cell, runs in by_cell.items():
+            apart = [run for run in runs if not _along_a_side(run, cells)]
+            turning = sum(run.turning() for run in runs)
+            if apart and (turning > TURNING[regions is not None] or len(runs) > 2 or walls(runs, area.inside, size)):
+                found.add(cell)
     return np.array(sorted(found), dtype=np.int64)
 
 
@@ -183,18 +203,29 @@ def _along_a_side(run: Run, cells: Cells) -> bool:
     return bool((np.abs(points - low).max(axis=0) <= tiny).any() or (np.abs(points - high).max(axis=0) <= tiny).any())
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The patches of one area: `patch` (cells,), their frames, and the rest as `Shaped` has it."""
+
+    patch: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    segments: list[Segment]
+    runs: list[tuple[Run, ...]]
+    whole: np.ndarray
+
+
 class _Shaper:
     """Finds what lies inside of every cell."""
 
-    def __init__(self, domain: Domain, cells: Cells):
-        self.domain, self.cells = domain, cells
-        self.size = max(np.subtract(domain.upper, domain.lower))
+    def __init__(self, area: Area, cells: Cells, size: float, sliver: float):
+        self.area, self.cells, self.size, self.sliver = area, cells, size, sliver
         self.runs: dict[int, list[Run]] = defaultdict(list)
-        for run in runs_of(domain, cells):
+        for run in area.runs:
             self.runs[run.cell].append(run)
         self.low, self.high = cells.lower.copy(), cells.upper.copy()  # frames of what lies inside
 
-    def shaped(self) -> Shaped:
+    def shaped(self) -> _Part:
         cells = self.cells
         share, inner_low, inner_high = self._lattice()
         cut = np.zeros(cells.count, dtype=bool)
@@ -209,26 +240,19 @@ class _Shaper:
             points = np.concatenate(known)
             self.low[cell] = np.maximum(points.min(axis=0), cells.lower[cell])
             self.high[cell] = np.minimum(points.max(axis=0), cells.upper[cell])
-        patch, low, high = self._joined(inside, cut, parts, share)
+        patch, low, high = self._joined(inside, cut, parts)
         runs: list[list[Run]] = [[] for _ in range(len(low))]
         for cell, own in self.runs.items():
             runs[patch[cell]] += own
         whole = np.ones(len(low), dtype=bool)
         whole[patch[cut]] = False
         whole[np.flatnonzero(np.bincount(patch[inside], minlength=len(low)) > 1)] = False
-        return Shaped(
-            self.domain,
-            cells,
-            Cover(cells, patch, low, high),
-            tuple(_as_segments(parts, patch)),
-            tuple(tuple(continued(part)) for part in runs),
-            whole,
-        )
+        return _Part(patch, low, high, _as_segments(parts, patch), [tuple(continued(own)) for own in runs], whole)
 
     def _lattice(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The share of every cell inside (n,), and the box around the points of the lattice inside, (n, 2) each."""
-        points = _lattice(self.cells.lower, self.cells.upper)
-        inside = _lattice_inside(self.domain, self.cells.lower, self.cells.upper)
+        points = lattice(self.cells.lower, self.cells.upper)
+        inside = self.area.inside(points.reshape(-1, 2)).reshape(points.shape[:2])
         low = np.where(inside[:, :, None], points, np.inf).min(axis=1)
         high = np.where(inside[:, :, None], points, -np.inf).max(axis=1)
         return inside.mean(axis=1), low, high
@@ -256,19 +280,18 @@ class _Shaper:
             middles[:, face.axis], middles[:, along] = face.position, (stops[1:] + stops[:-1]) / 2
             step = np.zeros(2)
             step[face.axis] = 1e-9 * self.size  # on both sides: the boundary itself may run along the face
-            for k in np.flatnonzero(self.domain._inside(middles - step) & self.domain._inside(middles + step)):
+            for k in np.flatnonzero(self.area.inside(middles - step) & self.area.inside(middles + step)):
                 a, b = float(stops[k]), float(stops[k + 1])
                 found.append(Segment(face.first, face.second, face.axis, face.position, a, b))
         return found
 
     def _joined(
-        self, inside: np.ndarray, cut: np.ndarray, parts: list[Segment], share: np.ndarray
+        self, inside: np.ndarray, cut: np.ndarray, parts: list[Segment]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The patch of every cell, and the frames of the patches; slivers go where they share most."""
         cells = self.cells
         extent = (self.high - self.low) / (cells.upper - cells.lower)
-        cusp = share < CUSP * extent.prod(axis=1)
-        sliver = inside & cut & ((extent.min(axis=1) < SLIVER) | cusp)
+        sliver = inside & cut & (extent.min(axis=1) < self.sliver)
         goes_to = np.arange(cells.count)
         waiting = sliver
         while waiting.any():  # slivers beside slivers follow those that have joined

@@ -4,10 +4,16 @@ Neighbours share their conditions as boxes do: values at points of the finer sid
 What is left of a patch's functions goes to its boundary and its inside: as many points along the boundary as the
 missing sides of a box would have, more where it is long, the rest inside, where pivoted QR picks those at which
 polynomials differ most.
+
+An interface is the boundary of the patches on either side: each has points along it as if it were alone. Fluxes are
+tied at those of the side with the larger coefficients, values at those of the other one: the more they differ, the more
+the one side is a problem of its own with given fluxes, the other one with given values, and each has as many conditions
+as it takes. Where coefficients are alike, values are tied at the points of the side that has them denser.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +27,7 @@ from cnf.pde.patches.shaped import Segment, Shaped
 
 CANDIDATES = 3  # per coordinate and degree
 SHORT = 1e-4  # runs, in sides of a patch
+ALIKE = 2.0  # coefficients that differ by less than this factor
 ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 
@@ -34,22 +41,35 @@ class Arc:
 
 
 @dataclass(frozen=True)
+class Border:
+    """Points (P, 2) of an interface, its normals (P, 2), and the patches (P,) that the normals lead from and to."""
+
+    points: np.ndarray
+    normals: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+@dataclass(frozen=True)
 class ShapedLayout:
     """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind; `start` (P, D) of time, if any.
 
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
-    functions.
+    functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
+    and "fluxes".
     """
 
     interior: np.ndarray
     restrained: np.ndarray
+    owners: tuple[np.ndarray, np.ndarray]
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
+    borders: dict[tuple[int, str], Border]
     start: np.ndarray | None = None
 
 
-def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLayout:
-    """Points for equations of second order.
+def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = ()) -> ShapedLayout:
+    """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
 
     Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
     more the field is worse by orders of magnitude.
@@ -58,17 +78,93 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2) -> ShapedLa
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, restrained, arcs = [], [], []
+    inside, restrained, arcs, along = [], [], [], []
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
         around = 0
         if runs:
             around = max(left - usual[0] * usual[1], round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1, 1)
-            arcs += _arcs(runs, lengths, around)
+            for run, count in zip(runs, divide(around, lengths), strict=True):
+                if run.interface < 0:
+                    arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2)))
+                else:
+                    along.append(_Stretch(run, patch, count))
         inside.append(_inside(shaped, patch, left - around, usual))
         restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
-    return ShapedLayout(np.concatenate(inside), np.concatenate(restrained), tuple(arcs), seams)
+    owner, restrained_owner = (
+        np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
+    )
+    return ShapedLayout(
+        np.concatenate(inside),
+        np.concatenate(restrained),
+        (owner, restrained_owner),
+        tuple(arcs),
+        seams,
+        _borders(shaped, along, stiffness),
+    )
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """What a patch has of an interface, and with how many points."""
+
+    run: Run
+    patch: int
+    count: int
+
+    @property
+    def density(self) -> float:
+        return self.count / self.run.length
+
+
+def _borders(shaped: Shaped, along: list[_Stretch], stiffness: Sequence[float]) -> dict[tuple[int, str], Border]:
+    """The points of both sides, each with the patches there."""
+    if shaped.regions is None:
+        return {}
+    region = shaped.cover.region
+    known = {(id(stretch.run), stretch.patch): stretch for stretch in along}
+    opposite: dict[tuple[int, int], list[_Stretch]] = {}  # by curve and region, those too short for points included
+    for patch, runs in enumerate(shaped.runs):
+        for run in runs:
+            if run.interface >= 0:
+                stretch = known.get((id(run), patch), _Stretch(run, patch, 0))
+                opposite.setdefault((id(run.curve), int(region[patch])), []).append(stretch)
+    parts: dict[tuple[int, str], list[Border]] = {}
+    for own in along:
+        interface = shaped.regions.interfaces[own.run.interface]
+        leads_away = int(region[own.patch]) == interface.first
+        other_region = interface.second if leads_away else interface.first
+        arcs = own.run.start + own.run.length * (gauss(own.count) + 1) / 2
+        points, normals = own.run.curve.at(arcs)
+        others = opposite.get((id(own.run.curve), other_region), [])
+        beside = [_opposite(others, arc) for arc in arcs]
+        own_size, other_size = (stiffness[k] for k in (int(region[own.patch]), other_region))
+        alike = max(own_size, other_size) < ALIKE * min(own_size, other_size)
+        for kind in ("values", "fluxes"):
+            soft = np.full(own.count, own_size < other_size)
+            if alike:
+                soft = np.array([(own.density, leads_away) > (other.density, not leads_away) for other in beside])
+            kept = np.flatnonzero(soft == (kind == "values"))
+            here, there = np.full(len(kept), own.patch), np.array([beside[k].patch for k in kept], dtype=np.int64)
+            sides = (here, there) if leads_away else (there, here)
+            parts.setdefault((own.run.interface, kind), []).append(Border(points[kept], normals[kept], *sides))
+    fields = ("points", "normals", "first", "second")
+    return {
+        key: Border(*(np.concatenate([getattr(border, name) for border in own]) for name in fields))
+        for key, own in parts.items()
+    }
+
+
+def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
+    """The stretch on the other side of a point, by its arc length; the nearest one if ends do not meet."""
+
+    def distance(other: _Stretch) -> float:
+        run, whole = other.run, float(other.run.curve.knots[-1])
+        laps = (arc - whole, arc, arc + whole) if run.curve.closed else (arc,)
+        return min(max(run.start - a, a - run.end) for a in laps)
+
+    return min(others, key=distance)
 
 
 def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -92,11 +188,6 @@ def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
             runs.append(run)
             lengths.append(length)
     return runs, lengths
-
-
-def _arcs(runs: list[Run], lengths: list[float], count: int) -> list[Arc]:
-    shares = divide(count, lengths)
-    return [Arc(run.curve, *run.at((gauss(n) + 1) / 2)) for run, n in zip(runs, shares, strict=True)]
 
 
 def _inside(shaped: Shaped, patch: int, count: int, usual: list[int]) -> np.ndarray:

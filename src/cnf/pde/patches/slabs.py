@@ -51,7 +51,7 @@ class Slabs:
             key = across.table().tobytes()
             shaped = known[key] if key in known else known.setdefault(key, Shaped.of(domain.space, across))
             own = shaped.cover
-            patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)
+            patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)[:, 0]
             low.append(np.column_stack([own.lower, np.full(own.count, start)]))
             high.append(np.column_stack([own.upper, np.full(own.count, end)]))
             slabs.append(Slab(float(start), end, shaped, count))
@@ -67,6 +67,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
     *planar, duration = degree
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
     interior, restrained, arcs, seams = [], [], [], []
+    owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     start = np.zeros((0, 3))
     before: Slab | None = None
     for slab in slabs.slabs:
@@ -76,6 +77,8 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
         restrained.append(_at(layout.restrained, times))
+        for found, own in zip(owners, layout.owners, strict=True):
+            found.append(np.tile(own + slab.first, len(times)))
         arcs += [Arc(a.curve, _at(a.points, times), np.tile(a.normals, (len(times), 1))) for a in layout.arcs]
         for (axis, kind), seam in layout.seams.items():
             sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
@@ -87,7 +90,15 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
             earlier = before.shaped.cover.locate(points) + before.first
             seams.append(("fine", Seam(2, at_start, earlier, owner + slab.first)))
         before = slab
-    return ShapedLayout(np.concatenate(interior), np.concatenate(restrained), tuple(arcs), _by_kind(seams), start)
+    return ShapedLayout(
+        np.concatenate(interior),
+        np.concatenate(restrained),
+        (np.concatenate(owners[0]), np.concatenate(owners[1])),
+        tuple(arcs),
+        _by_kind(seams),
+        {},
+        start,
+    )
 
 
 def _at(points: np.ndarray, times: np.ndarray) -> np.ndarray:

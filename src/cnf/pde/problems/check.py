@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.constraints import Constraint
 from cnf.operators.printing import CoefficientPrinter
 from cnf.pde.domains import Timed
+from cnf.pde.problems.jumps import Jump
 from cnf.pde.problems.places import TOUCH, Place
 from cnf.pde.problems.problem import Problem
 
@@ -56,7 +58,7 @@ def check_problem(problem: Problem) -> Check:
     readings = tuple(
         Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows)
         for e, p, c in zip(problem.equations, places, constraints, strict=True)
-    )
+    ) + tuple(_read_jump(jump) for jump in problem.jumps)
     missing = _initial_gaps(problem)
     surplus: list[str] = []
     for channel in problem.space.channels:
@@ -72,6 +74,13 @@ def check_problem(problem: Problem) -> Check:
         tuple(missing),
         tuple(surplus),
     )
+
+
+def _read_jump(jump: Jump) -> Reading:
+    """A condition on an interface; how many points it has is for the solver to say."""
+    operator = jump.operator(next(iter(jump.interfaces)))
+    read = f"[{operator.to_latex()}] = {jump.side}"
+    return Reading(jump.equation.name, jump.equation.on or "", jump.equation.latex, read, 0, 0)
 
 
 def read_back(constraint: Constraint) -> str:
@@ -191,11 +200,15 @@ def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
     if order < 2 or order % 2:
         return "", ""
     wanted = order // 2
-    sample = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed).points
+    edge = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed)
+    sample = edge.points
     counts = sample.new_zeros(sample.shape[0])
     for weight, place, points in _touching(problem, channel):
         if not _is_instant(problem, points):
-            counts += _covered(problem, sample, place, points) * weight
+            covered = _covered(problem, sample, place, points)
+            if problem.regions is not None and place.region is not None:
+                covered *= torch.from_numpy(problem.regions.touching(edge) == place.region)
+            counts += covered * weight
     bare = (counts < wanted - 0.1).nonzero()[:, 0]
     gap = excess = ""
     if len(bare) > 0.02 * len(sample):

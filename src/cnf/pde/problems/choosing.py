@@ -20,7 +20,9 @@ from cnf.pde.tuning.trial import Report
 
 
 def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
-    """Waves, or patches where those do better."""
+    """Waves, or patches where those do better; with regions patches alone, for waves are smooth where they meet."""
+    if problem.regions is not None:
+        return solve_on_patches(problem, report)
     if not patches_take(problem):
         return solve_problem(problem, report)
     failure: CnfError | None = None

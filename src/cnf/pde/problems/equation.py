@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cnf.errors import ProblemError
 from cnf.pde.domains.tables import LAYOUT_NAMES
@@ -22,6 +22,8 @@ class Equation:
     points: int | None = None  # how many, if not as many as the others
     layout: str | None = None
     file: str | None = None  # of scattered points, instead of a part
+    number: int = 0  # of its entry
+    region: str | None = None  # where it holds, if not everywhere
 
 
 def read_equations(given: object) -> tuple[Equation, ...]:
@@ -34,7 +36,7 @@ def read_equations(given: object) -> tuple[Equation, ...]:
         )
     found: list[Equation] = []
     for index, item in enumerate(given):
-        found.append(item if isinstance(item, Equation) else _read(item, index, found))
+        found.append(replace(item, number=index) if isinstance(item, Equation) else _read(item, index, found))
     names = [e.name for e in found]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -74,6 +76,7 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
         points=check_count(table["points"], (*where, "points")) if "points" in table else None,
         layout=check_choice(table["layout"], LAYOUT_NAMES, (*where, "layout")) if "layout" in table else None,
         file=file,
+        number=index,
     )
 
 

@@ -20,7 +20,7 @@ from cnf.pde.problems.source import find_line, read_source
 
 KEYS = (
     *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
-    *("domain", "equations", "points", "basis", "tuning", "solve", "exact"),
+    *("domain", "regions", "equations", "points", "basis", "tuning", "solve", "exact"),
 )
 
 
@@ -36,7 +36,10 @@ def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
             both = isinstance(value, Mapping) and isinstance(entries.get(key), Mapping)
             entries[key] = {**entries[key], **value} if both else value
         coordinates = check_names(entries["coordinates"], ("coordinates",))
-        _look_at_domain(entries["domain"])
+        _look_at_domain(entries["domain"], ("domain",))
+        regions = entries.get("regions")
+        for name, shape in regions.items() if isinstance(regions, Mapping) else ():
+            _look_at_domain(shape, ("regions", str(name)))
         options.read_points(entries.get("points"))
         options.read_basis(entries.get("basis"), len(coordinates))
         options.read_tuning(entries.get("tuning"))
@@ -59,13 +62,13 @@ def naming_lines(source: Path, text: str) -> Iterator[None]:
         raise ProblemError(f"{source}: {error}") from None
 
 
-def _look_at_domain(given: object) -> None:
+def _look_at_domain(given: object, where: tuple[str, ...]) -> None:
     if not isinstance(given, Mapping):
         return  # said by the problem, which knows what else it takes
     try:
         check_shapes(given)
     except CnfError as error:
-        raise ProblemError(str(error), ("domain",)) from None
+        raise ProblemError(str(error), where) from None
 
 
 def _look_at_latex(equation: Equation, entries: Mapping, coordinates: tuple[str, ...], where: tuple) -> None:

@@ -10,21 +10,27 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from cnf.bases import Cover
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
+from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import Round, adapt
 from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem
-from cnf.pde.problems.places import sample
+from cnf.pde.problems.places import HELD_OUT_FACE, sample
+from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
 from cnf.pde.tuning import HeldOutEquations
 from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
+from cnf.systems.tied import CellExpansion
 
 PROBES = 2000
 WHERE = ("solve", "method")
@@ -42,9 +48,9 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         if report is not None:
             report(trials[-1])
 
+    question = question_of(problem)
     try:
-        missed = partial(miss_boundary, problem, probes)
-        adapted = adapt(question_of(problem), problem.solving.target, probes, tell, missed)
+        adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -53,8 +59,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         ) from None
     solution = adapted.chosen.solution
     with torch.no_grad():
-        held_out = look_between(problem, solution)
-        boundary = miss_boundary(problem, probes, solution)
+        held_out = look_between(problem, solution) | look_across(question, solution, probes)[0]
+        boundary = miss_values(problem, probes, solution)
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -84,6 +90,8 @@ def question_of(problem: Problem) -> Question:
         lambda k, sample: placing._constraint(k, sample, {}),
         problem.solving.tolerance,
         problem.seed,
+        problem.regions,
+        problem.jumps,
     )
 
 
@@ -120,12 +128,33 @@ def look_between(problem: Problem, solution: Solution) -> dict[str, float]:
     return found
 
 
-def miss_boundary(problem: Problem, probes: Tensor, solution: Solution) -> float:
-    """What values on the boundary miss of the field's size between their points."""
+def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
+    """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
     with torch.no_grad():
         size = float(solution(probes).square().mean().sqrt()) or 1.0
         values = [check for check in problem.checks() if check.operator.order == 0]
-        return max((float(solution.residual(c).square().mean().sqrt()) / size for c in values), default=0.0)
+        off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
+        return max([look_across(question_of(problem), solution, probes)[1], *off])
+
+
+def look_across(question: Question, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
+    """What the conditions on interfaces miss between their points, and what values there miss of the field's size."""
+    if question.regions is None:
+        return {}, 0.0
+    basis, expansion = solution.basis, solution.expansion
+    assert isinstance(basis, Piecewise) and isinstance(basis.cells, Cover) and isinstance(expansion, CellExpansion)
+    orders = [orders_of(question, area) for area in range(question.areas)]
+    size = float(solution(probes).square().mean().sqrt()) or 1.0
+    found, worst = {}, 0.0
+    for number, face in enumerate(question.regions.interfaces):
+        points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
+        border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
+        for kind in ("values", "fluxes"):
+            for tie in interface_ties(question, orders, number, kind, border):
+                off = float((expansion.jump(tie) - tie.condition.values).square().mean().sqrt())
+                found[tie.condition.name] = off / natural_sizes([*solution.constraints, tie.condition])[-1]
+                worst = max(worst, off / size) if kind == "values" else worst
+    return found, worst
 
 
 def refuse_unsuitable(problem: Problem) -> None:
@@ -138,12 +167,16 @@ def refuse_unsuitable(problem: Problem) -> None:
             "method = 'waves'",
             WHERE,
         )
+    if problem.regions is not None:
+        refuse_in_regions(problem)
     if not any(place.kind == "interior" for place in problem._placing.places):
         raise ProblemError("patches need an equation on the interior", WHERE)
-    for k, equation in enumerate(problem.equations):
+    for equation in problem.equations:
         if equation.points is not None or equation.layout is not None:
-            raise ProblemError("patches place their points themselves; leave points and layout out", ("equations", k))
-    if not domain._is_box:
+            raise ProblemError(
+                "patches place their points themselves; leave points and layout out", ("equations", equation.number)
+            )
+    if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
     orders = orders_of(question_of(problem))
     if orders.time is not None and orders.along(orders.time) > 1:
@@ -171,6 +204,26 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
 
 
+def refuse_in_regions(problem: Problem) -> None:
+    """What patches cannot do yet where there are regions."""
+    regions, channels = problem.regions, len(problem.space.channels)
+    assert regions is not None
+    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
+        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    for k, name in enumerate(regions.names):
+        places = problem._placing.places
+        own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
+        rows = sum(len(c.operator.rows) for c in own)
+        if rows != channels:
+            raise ProblemError(
+                f"the region {name!r} has {rows} equations for {channels} channels; give one for each",
+                ("equations", problem.equations[problem.constraints.index(own[-1])].number),
+            )
+    question = question_of(problem)
+    if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
+        raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
+
+
 def refuse_inner_slices(problem: Problem) -> None:
     """On a domain that is no box, x = 0 may be a side of it or run through it; patches know sides only."""
     for k, place in enumerate(problem._placing.places):
@@ -181,5 +234,5 @@ def refuse_inner_slices(problem: Problem) -> None:
             raise ProblemError(
                 f"{place.text} runs through the inside of the domain; patches take conditions on its boundary: name "
                 "the shape or the edge, such as on = 'edge 1'",
-                ("equations", k, "on"),
+                ("equations", problem.equations[k].number, "on"),
             )

@@ -7,16 +7,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, DomainError, ProblemError, nearest
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample, named_parts
+from cnf.pde.domains.regions import Regions
 from cnf.pde.problems.scattered import Scattered
 
 TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
 HELD_OUT, HELD_OUT_FACE = 400, 120  # points of a check
+LEAST_IN_REGION = 2000  # points by which a region is looked for on a part of the boundary
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Place:
     shape: str | None = None
     fixed: Mapping[int, float] | None = None
     file: Scattered | None = None
+    region: int | None = None  # the number of the one it is restricted to
 
     @property
     def dimension_lost(self) -> int:
@@ -88,6 +92,22 @@ def _within(value: float, domain: Domain, axis: int, name: str, where: tuple) ->
             f"{name} = {value:g} lies outside the domain, where {name} runs from {low:g} to {high:g}", where
         )
     return low if abs(value - low) <= slack else high if abs(value - high) <= slack else value
+
+
+def sample_in(
+    place: Place, domain: Domain, regions: Regions | None, count: int, layout: str, seed: int
+) -> Sample | None:
+    """Points of the part within its region, if it is restricted to one; None if that has none of it."""
+    if regions is None or place.region is None:
+        return sample(place, domain, count, layout, seed)
+    if place.kind == "interior":
+        return Sample(regions.part(place.region).fill(count, layout, seed), None)
+    found = sample(place, domain, max(count, LEAST_IN_REGION), layout, seed)
+    (own,) = np.nonzero(regions.touching(found) == place.region)
+    if not len(own):
+        return None
+    kept = torch.from_numpy(own[:: max(1, len(found) // count)])
+    return Sample(found.points[kept], None if found.normals is None else found.normals[kept])
 
 
 def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> Sample:

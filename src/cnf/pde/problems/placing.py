@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,7 +26,9 @@ from cnf.pde.problems.places import (
     read_place,
     refuse_outside,
     sample,
+    sample_in,
 )
+from cnf.pde.problems.regional import refuse_varying
 from cnf.pde.problems.scattered import Scattered, read_scattered
 
 if TYPE_CHECKING:
@@ -43,11 +46,12 @@ class Placing:
         self.problem = problem
         self.used: set[str] = set()
         self._files: dict[str, Scattered] = {}
+        self._read: dict[int, Constraint] = {}  # equations that are the same at all points, read once
         self.cloud = self._read_cloud()
-        self.places = tuple(self._place(k, e) for k, e in enumerate(problem.equations))
+        self.places = tuple(self._place(e) for e in problem.equations)
         self.names = tuple(self._names(k) for k in range(len(self.places)))
         for names in self.names:
-            self.used |= names & set(problem.parameters)
+            self.used |= names & set(problem.regional.any)
 
     # -- constraints -----------------------------------------------------------------------------------------------
 
@@ -60,7 +64,7 @@ class Placing:
                 found.append(self._constraint(k, None, {}))
                 continue
             count, layout = self.count(equation, place, share), self.layout(equation, place)
-            key = (place.text, count, layout)
+            key = (place.text, place.region, count, layout)
             if key not in kept:
                 kept[key] = self._sampled(place, count, layout, share)
             found.append(self._constraint(k, kept[key], self._columns(place, share)))
@@ -79,8 +83,10 @@ class Placing:
                 continue
             count = HELD_OUT if place.kind == "interior" else HELD_OUT_FACE
             layout = FACE_LAYOUT if place.kind == "slice" else "halton"
-            other = sample(place, self.problem.domain, count, layout, self.problem.seed + ELSEWHERE)
-            found.append(self._constraint(k, other, {}))
+            seed = self.problem.seed + ELSEWHERE
+            other = sample_in(place, self.problem.domain, self.problem.regions, count, layout, seed)
+            if other is not None:
+                found.append(self._constraint(k, other, {}))
         return tuple(found)
 
     def interior(self) -> int:
@@ -116,8 +122,10 @@ class Placing:
         if place.kind == "file":
             assert place.file is not None
             return Sample(_thinned(place.file.points, share, self.problem.seed), None)
-        found = sample(place, self.problem.domain, count, layout, self.problem.seed)
-        return self._crowded(found, place) if self.problem.has_poles else found
+        problem = self.problem
+        found = sample_in(place, problem.domain, problem.regions, count, layout, problem.seed)
+        assert found is not None  # equations of a region that has none of the part are left out
+        return self._crowded(found, place) if problem.has_poles else found
 
     def spacing(self) -> float:
         """The distance between neighbouring points."""
@@ -145,12 +153,14 @@ class Placing:
 
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
         equation, problem = self.problem.equations[k], self.problem
-        names = self.names[k]
-        given: dict[str, object] = {name: v for name, v in problem.parameters.items() if name in names}
+        names, parameters = self.names[k], problem.parameters_in(equation.region)
+        if at is not None and k in self._read:
+            return self._read[k].at(at.points)
+        given: dict[str, object] = {name: v for name, v in parameters.items() if name in names}
         given |= {name: v for name, v in columns.items() if name in names}
-        if NORMAL in names and NORMAL not in problem.parameters and at is not None and NORMAL not in columns:
+        if NORMAL in names and NORMAL not in parameters and at is not None and NORMAL not in columns:
             given[NORMAL] = at.normals
-        where = ("equations", k, "equation")
+        where = ("equations", equation.number, "equation")
         try:
             found = problem.space.constraint(
                 equation.latex, at=None if at is None else at.points, name=equation.name, **given
@@ -161,6 +171,9 @@ class Placing:
                 advice = "; say where it holds, on = 'interior' for instance"
             raise ProblemError(f"{in_file(error)}{advice}", where) from None
         self._refuse_outside(found, where)
+        local = all(term.place.is_here for row in found.operator.rows for term in row)
+        if local and not any(isinstance(v, Tensor) for v in given.values()):
+            self._read[k] = found
         return found
 
     def _refuse_outside(self, constraint: Constraint, where: tuple[str | int, ...]) -> None:
@@ -176,29 +189,34 @@ class Placing:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def _place(self, k: int, equation: Equation) -> Place:
-        problem = self.problem
+    def _place(self, equation: Equation) -> Place:
+        problem, k = self.problem, equation.number
         if equation.file is not None:
             scattered = self._read_file(equation.file, ("equations", k, "file"))
             refuse_outside(scattered.points, problem.domain, equation.file, ("equations", k, "file"))
             for name in scattered.columns:
-                if name in problem.parameters:
+                if name in problem.regional.any:
                     raise ProblemError(
                         f"the column {name!r} of {equation.file} has the name of a parameter; rename one",
                         ("equations", k, "file"),
                     )
             return Place("file", equation.file, file=scattered)
         where = ("equations", k, "on")
-        return read_place(
+        found = read_place(
             equation.on, problem.domain, problem.space.coordinates, lambda text: problem.number(text, where), where
         )
+        if problem.regions is None or equation.region is None:
+            return found
+        text = equation.region if found.kind == "interior" else f"{found.text} of {equation.region}"
+        return replace(found, text=text, region=problem.regions.names.index(equation.region))
 
     def _names(self, k: int) -> set[str]:
         """Parameters, columns and the normal that the equation uses."""
         equation, place, problem = self.problem.equations[k], self.places[k], self.problem
-        where = ("equations", k, "equation")
+        where = ("equations", equation.number, "equation")
+        parameters = problem.parameters_in(equation.region)
         extra: dict[str, object] = dict(place.file.columns) if place.file is not None else {}
-        free = NORMAL not in (*problem.parameters, *extra, *problem.space.coordinates, *problem.space.channels)
+        free = NORMAL not in (*parameters, *extra, *problem.space.coordinates, *problem.space.channels)
         if free:
             width = len(problem.space.frame.spatial)
             extra[NORMAL] = torch.ones(2, width, dtype=torch.float64)
@@ -211,6 +229,8 @@ class Placing:
             raise ProblemError(
                 f"{error.message}\n(the columns of {place.text} besides coordinates: {known})", where
             ) from None
+        if equation.region is None:
+            refuse_varying(problem, equation.latex, where, extra)
         if free and NORMAL in names and not self._has_normal(place):
             raise ProblemError(
                 f"there is no outward normal on {place.text!r}; \\mathbf{{n}} and \\partial_n mean something on "

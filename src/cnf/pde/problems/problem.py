@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint, Space
-from cnf.constraints.constraint import RightHandSide
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.files import as_path
 from cnf.operators.latex import read_expression, used_coefficients
@@ -20,10 +19,11 @@ from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_count, check_names, check_text, shown
-from cnf.pde.problems.equation import read_equations
+from cnf.pde.problems.exact import read_exact
 from cnf.pde.problems.first_look import look_over, naming_lines
-from cnf.pde.problems.parameters import Parameter, in_file, read_number, read_parameters
+from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
+from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
@@ -35,7 +35,8 @@ class Problem:
     """Equations on a domain, with the same fields as a problem file, as plain values or objects.
 
     `coordinates`, `channels`: names; `domain`: a `cnf.domains` object or a table; `equations`: tables with `on` and
-    `equation`, or {part: equation}; `parameters`: numbers, vectors and LaTeX; `points`, `basis`, `tuning`, `solve`:
+    `equation`, or {part: equation}; `regions`: {name: shape} inside the domain; `parameters`: numbers, vectors and
+    LaTeX, or {region: value}; `points`, `basis`, `tuning`, `solve`:
     options; `exact`: the solution, if it is known, for the error. Everything is read and checked here, once.
     """
 
@@ -46,6 +47,7 @@ class Problem:
         *,
         domain: Domain | Mapping[str, object],
         equations: object,
+        regions: object = None,
         parameters: Mapping[str, object] | None = None,
         vectors: Mapping[str, object] | None = None,
         points: object = None,
@@ -64,17 +66,21 @@ class Problem:
         self.folder = as_path(folder)
         self.space = _read_space(coordinates, channels, vectors)
         given = _any_table(parameters, "parameters")
-        self.parameters: dict[str, Parameter] = read_parameters(given, self.space)
+        named = tuple(map(str, regions)) if isinstance(regions, Mapping) else ()
+        self.regional = RegionalParameters.read(given, self.space, named)
         self._used = self._used_by_parameters(given)
         self.domain = self._read_domain(domain)
-        self.equations = read_equations(equations)
+        self.regions = read_regions(regions, self.domain, self._read_shape)
+        if self.regions is not None:
+            self.regional = RegionalParameters.read(given, self.space, self.regions.names)
+        self.equations, self.jumps = read_equations_in(self, equations)
         self.points = options.read_points(points)
         self.basis = options.read_basis(basis, self.domain.dimension)
         self.tuning = options.read_tuning(tuning)
         self.solving = options.read_solve(solve)
         self.about_waves = any(entry is not None for entry in (points, basis, tuning))  # patches have their own
         self._refuse_idle(points, basis, tuning)
-        self.exact = self._read_exact(exact)
+        self.exact = read_exact(self, exact)
         self._placing = Placing(self)
         self._refuse_unused()
         self._constraints: tuple[Constraint, ...] | None = None
@@ -108,7 +114,8 @@ class Problem:
     @property
     def domain_text(self) -> str:
         """The domain in words."""
-        return to_text(self.domain)
+        parts = [f"{name!r} {to_text(shape)}" for name, shape in self.regions.shapes.items()] if self.regions else []
+        return to_text(self.domain) + (f" with the regions {', '.join(parts)}" if parts else "")
 
     @property
     def has_poles(self) -> bool:
@@ -156,38 +163,49 @@ class Problem:
     def number(self, value: object, where: tuple[str | int, ...]) -> float:
         """A number or LaTeX that stands for one."""
         if isinstance(value, str):
-            self._use(value, where)
+            self.use(value, where)
+            refuse_varying(self, value, where)
         return read_number(value, self.space.frame, self.parameters, where)
 
-    def _expression(self, latex: str, where: tuple[str | int, ...]) -> sp.Expr:
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Those that are the same everywhere."""
+        return self.regional.common
+
+    def parameters_in(self, region: str | None) -> dict[str, Parameter]:
+        """All of a region; None: those that are the same everywhere."""
+        return self.regional.of(region)
+
+    def expression(self, latex: str, where: tuple[str | int, ...], region: str | None = None) -> sp.Expr:
         """LaTeX in the coordinates and parameters."""
-        self._use(latex, where)
+        self.use(latex, where)
         try:
-            return read_expression(latex, self.space.frame, dict(self.parameters))
+            return read_expression(latex, self.space.frame, dict(self.parameters_in(region)))
         except LatexError as error:
             raise ProblemError(in_file(error), where) from None
 
     def used_in(self, latex: str, extra: Mapping[str, object], where: tuple[str | int, ...]) -> set[str]:
         """The names of parameters and extra coefficients that an equation uses."""
+        known = {**self.regional.any, **extra}
         try:
-            return used_coefficients(latex, self.space.frame, {**self.parameters, **extra}, self.space.vectors)
+            return used_coefficients(latex, self.space.frame, known, self.space.vectors)
         except LatexError as error:
             raise ProblemError(in_file(error), where) from None
 
-    def _use(self, latex: str, where: tuple[str | int, ...]) -> None:
+    def use(self, latex: str, where: tuple[str | int, ...]) -> None:
         self._used |= self.used_in(latex, {}, where)
 
     def _used_by_parameters(self, given: Mapping[str, object]) -> set[str]:
         used: set[str] = set()
         for name, value in given.items():
-            for part in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(part, str):
-                    used |= self.used_in(part, {}, ("parameters", name))
+            for entry in value.values() if isinstance(value, Mapping) else [value]:
+                for part in entry if isinstance(entry, list | tuple) else [entry]:
+                    used |= self.used_in(part, {}, ("parameters", name)) if isinstance(part, str) else set()
         return used
 
     def _refuse_unused(self) -> None:
-        used = self._used | self._placing.used
-        for name in self.parameters:
+        used = self._used | self._placing.used | {name for jump in self.jumps for name in jump.names}
+        for name in self.regional.any:
             if name not in used:
                 raise ProblemError(
                     f"the parameter {name!r} is given but nothing uses it; remove it, or correct the equation that "
@@ -208,7 +226,12 @@ class Problem:
             "poles": "poles are for plane domains without time",
             "steps": "only skewed-rbf is trained",
         }
-        if self.solving.method == "patches":
+        if self.regions is not None and self.solving.method == "waves":
+            raise ProblemError(
+                "waves over the whole domain are smooth where regions meet; leave this out, or use 'patches'",
+                ("solve", "method"),
+            )
+        if self.solving.method == "patches" or self.regions is not None:
             for table, entry in {"points": points, "basis": basis, "tuning": tuning}.items():
                 if entry is not None:
                     raise ProblemError("patches have points and functions of their own; leave this out", (table,))
@@ -217,27 +240,28 @@ class Problem:
             if useless and isinstance(given, Mapping) and key in given:
                 raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
 
+    def _read_shape(self, given: Mapping[str, object], where: tuple[str | int, ...]) -> Domain:
+        try:
+            return domain_from(
+                given,
+                number=lambda value: self.number(value, where),
+                expression=lambda latex: self.expression(latex, where),
+                coordinates=self.space.coordinates,
+                folder=self.folder,
+            )
+        except ProblemError:
+            raise
+        except CnfError as error:
+            raise ProblemError(str(error), where) from None
+        except (ArithmeticError, ValueError):
+            raise ProblemError("this is too large or too small for its numbers; use other units", where) from None
+
     def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
         where = ("domain",)
         if isinstance(given, Domain):
             domain = given
         elif isinstance(given, Mapping):
-            try:
-                domain = domain_from(
-                    given,
-                    number=lambda value: self.number(value, where),
-                    expression=lambda latex: self._expression(latex, where),
-                    coordinates=self.space.coordinates,
-                    folder=self.folder,
-                )
-            except ProblemError:
-                raise
-            except CnfError as error:
-                raise ProblemError(str(error), where) from None
-            except (ArithmeticError, ValueError):
-                raise ProblemError(
-                    "the domain is too large or too small for its numbers; use other units", where
-                ) from None
+            domain = self._read_shape(given, where)
         else:
             raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
         names = self.space.coordinates
@@ -256,34 +280,6 @@ class Problem:
                 where,
             )
         return domain
-
-    def _read_exact(self, given: object) -> dict[str, Callable[[Tensor], Tensor]] | None:
-        found: dict[str, Callable[[Tensor], Tensor]] = {}
-        for channel, value in options.read_exact(given, self.space.channels).items():
-            where = ("exact", channel)
-            if callable(value) and not isinstance(value, sp.Basic):
-                found[channel] = value
-                continue
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", where)
-            found[channel] = _evaluator(self._expression(str(value), where), self.space)
-        for channel, function in found.items():
-            self._try_exact(channel, function)
-        return found or None
-
-    def _try_exact(self, channel: str, function: Callable[[Tensor], Tensor]) -> None:
-        """Mistakes in an exact solution show before the work, not after."""
-        where = ("exact", channel)
-        points = self.domain.fill(50, "halton", self.seed)
-        try:
-            values = torch.as_tensor(function(points)).reshape(-1)
-        except Exception as error:  # a callable of the user may raise anything
-            raise ProblemError(f"the exact solution fails: {type(error).__name__}: {error}", where) from None
-        if values.shape[0] != points.shape[0]:
-            raise ProblemError(f"the exact solution gives {values.shape[0]} values for {points.shape[0]} points", where)
-        bad = int((~torch.isfinite(values)).sum())
-        if 2 * bad > len(values):
-            raise ProblemError(f"the exact solution is NaN or infinite at {bad} of {len(values)} points", where)
 
     def __repr__(self) -> str:
         return f"Problem({self.title!r}: {len(self.equations)} equations for {', '.join(self.space.channels)})"
@@ -304,13 +300,3 @@ def _any_table(given: object, key: str) -> dict:
     if given is not None and not isinstance(given, Mapping):
         raise ProblemError(f"expected a table of entries, got {shown(given)}", (key,))
     return dict(given or {})
-
-
-def _evaluator(expression: sp.Expr, space: Space) -> Callable[[Tensor], Tensor]:
-    side = RightHandSide((expression,), space.frame)
-
-    def evaluate(points: Tensor) -> Tensor:
-        with torch.no_grad():
-            return side.at(points, 1, "exact")[:, 0]
-
-    return evaluate

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cnf.bases.piecewise import Piecewise
 from cnf.pde.report.exports import is_timed
 from cnf.pde.report.map_panels import add_bar, draw_map, find_decades, find_scale, find_shape, math_name, plain
 from cnf.pde.report.planes import Line, Plane, sample_line, sample_plane
-from cnf.pde.report.table import find_part
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
@@ -114,11 +114,14 @@ def _mark_on_curve(answer: Answer, panel: Any, line: Line, channel: int) -> None
 def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]]:
     """(legend, points (P, D), markers) of every constraint that has points: dots inside, shapes for the other parts."""
     found = []
-    where = {equation.name: find_part(equation) for equation in answer.problem.equations}
+    where = {equation.name: equation.on or equation.file for equation in answer.problem.equations}
     within = apart = 0
+    patched = isinstance(answer.field.basis, Piecewise)
     for constraint in answer.field.constraints:
         if where.get(constraint.name, "interior") is None:
             continue  # an integral over everything is nowhere
+        if patched and where.get(constraint.name, "interior") == "interior":
+            continue  # thousands of points would cover what they are there for; their cells are shown
         points = constraint.points.detach().cpu().numpy()
         style: dict[str, Any] = {"linestyle": "none", "markeredgecolor": INK}
         if where.get(constraint.name, "interior") == "interior":
@@ -127,7 +130,8 @@ def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]
             style["markerfacecolor"] = FILLS[within % len(FILLS)]
             within += 1
         else:
-            style |= {"marker": MARKS[apart % len(MARKS)], "markersize": 4.2, "markeredgewidth": 0.5}
+            size = 2.2 if patched else 4.2
+            style |= {"marker": MARKS[apart % len(MARKS)], "markersize": size, "markeredgewidth": 0.1 * size}
             style["markerfacecolor"] = COLOURS[apart % len(COLOURS)]
             apart += 1
         found.append((f"{plain(constraint.name)} ({len(points)})", points, style))
@@ -148,9 +152,9 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
     if plane.residual is not None:
         titles.append(("|residual| of the equations inside", plane.residual, True))
     columns = 2 if len(titles) in (1, 2, 4) or plane.errors is not None else 3
-    columns = min(columns, len(titles))
-    rows = -(-len(titles) // columns)
     width, height = find_shape(plane, is_timed(answer))
+    columns = 1 if width >= 2 * height else min(columns, len(titles))  # long shapes one below the other
+    rows = -(-len(titles) // columns)
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
@@ -165,6 +169,7 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
             panel.set_xlabel(math_name(space.coordinates[0]))
             panel.set_ylabel(math_name(space.coordinates[1]))
             add_bar(figure, image, panel, "", logarithmic)
+        draw_patches(panels[0, 0], answer)
         for name, points, style in styled_points(answer):
             panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
@@ -174,6 +179,22 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
     legend = 0.24 * -(-len(answer.field.constraints) // 4)
     size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
     return draw(path, size, paint)
+
+
+def draw_patches(panel: Any, answer: Answer) -> None:
+    """Where cells meet, if the field is made of them, under the white of what is outside the domain."""
+    basis = answer.field.basis
+    if not isinstance(basis, Piecewise):
+        return
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    corners = zip(basis.cells.lower, basis.cells.upper, strict=True)
+    frames = [Rectangle(tuple(low), *(high - low)) for low, high in corners]
+    panel.add_collection(
+        PatchCollection(frames, facecolor="none", edgecolor=INK, linewidth=0.5, alpha=0.45, zorder=1.5), autolim=False
+    )
+    panel.plot([], [], color=INK, linewidth=0.5, alpha=0.45, label=f"patches ({len(frames)})")
 
 
 def plot_planes(answer: Answer, planes: Sequence[Plane], path: object) -> Path:

@@ -13,8 +13,10 @@ from cnf.pde.report.planes import Plane
 from cnf.reports.plots import INK
 
 SIGNED, SEQUENTIAL, ERRORS = "coolwarm", "viridis", "cividis"
+LONGEST = 5  # sides of a map to each other; longer ones are squeezed
 SMALLEST = 1e-17  # errors below are zero for a float64
 MOST_DECADES = 8
+FEW = 0.999  # of the values decide on a scale of errors
 
 
 def find_scale(arrays: Sequence[np.ndarray], inside: Sequence[np.ndarray], logarithmic: bool) -> dict[str, Any]:
@@ -40,7 +42,8 @@ def find_decades(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
     seen = np.concatenate([a[np.isfinite(a) & (a > 0)] for a in arrays])
     if not seen.size:
         return SMALLEST, 100 * SMALLEST
-    high = math.ceil(math.log10(max(float(seen.max()), 100 * SMALLEST)) - 1e-9)
+    # Few pixels at a corner may be infinite or nearly so; they would leave the rest in one colour.
+    high = math.ceil(math.log10(max(float(np.quantile(seen, FEW)), 100 * SMALLEST)) - 1e-9)
     low = math.floor(math.log10(max(float(np.quantile(seen, 0.05)), SMALLEST)))
     low = max(min(low, high - 2), high - MOST_DECADES)
     return 10.0**low, 10.0**high
@@ -49,7 +52,7 @@ def find_decades(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
 def find_shape(plane: Plane, timed: bool, side: float = 3.3) -> tuple[float, float]:
     """Width and height in inches of the map of a plane: true to scale, unless that gives a strip or an axis is time."""
     across, up = plane.extent[1] - plane.extent[0], plane.extent[3] - plane.extent[2]
-    ratio = 1.15 if timed else min(max(across / up, 1 / 3.5), 3.5)
+    ratio = 1.15 if timed else min(max(across / up, 1 / LONGEST), LONGEST)
     return (side * min(1.0, ratio) if ratio <= 1 else side * min(ratio, 1.4), side / max(1.0, ratio / 1.4))
 
 

@@ -156,10 +156,15 @@ def interior_constraints(answer: Answer) -> list[Constraint]:
 def measure_residual(answer: Answer, points: Tensor) -> np.ndarray | None:
     """The worst |L f - g| over the interior equations and their rows, (P,); None if it cannot be measured."""
     parts = []
+    regions, region = answer.problem.regions, {e.name: e.region for e in answer.problem.equations}
     for constraint in interior_constraints(answer):
         try:
             with torch.no_grad():
-                parts.append(answer.solution.residual(constraint.at(points)).abs().amax(dim=1))
+                off = answer.solution.residual(constraint.at(points)).abs().amax(dim=1)
+            if regions is not None:  # every equation where it holds
+                here = regions.number(points.numpy()) == regions.names.index(region[constraint.name] or "")
+                off = torch.where(torch.from_numpy(here), off, 0.0)
+            parts.append(off)
         except CnfError:  # a coefficient that is infinite or not known here
             continue
     return torch.stack(parts).amax(dim=0).cpu().numpy() if parts else None

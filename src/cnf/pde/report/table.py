@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cnf.bases import Piecewise
 from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
@@ -32,15 +33,17 @@ class EquationRow:
 
 
 def list_equations(answer: Answer) -> list[EquationRow]:
-    """One row per constraint of the field, in its order."""
-    written = {equation.name: equation for equation in answer.problem.equations}
+    """One row per constraint of the field, in its order, then those of conditions on interfaces."""
+    problem, basis = answer.problem, answer.field.basis
+    written = {equation.name: equation for equation in (*problem.equations, *(j.equation for j in problem.jumps))}
+    ties = [tie.condition for tie in basis.ties] if isinstance(basis, Piecewise) else []
     rows = []
-    for constraint in answer.field.constraints:
+    for constraint in (*answer.field.constraints, *(c for c in ties if c.name in answer.held_out)):
         equation, residual = written.get(constraint.name), answer.certificate.residuals.get(constraint.name)
         rows.append(
             EquationRow(
                 name=constraint.name,
-                where=find_part(equation) or "everywhere",
+                where=find_part(equation) or ("interface" if constraint in ties else "everywhere"),
                 latex=equation.latex if equation else constraint.operator.to_latex(),
                 constraint=constraint,
                 points=constraint.points.shape[0],
@@ -55,7 +58,9 @@ def list_equations(answer: Answer) -> list[EquationRow]:
 
 def find_part(equation: Equation | None) -> str | None:
     """Where an equation holds: the part of the domain or the file of its points; None if it needs no points."""
-    return None if equation is None else equation.on or equation.file
+    if equation is None:
+        return None
+    return equation.region if equation.on == "interior" and equation.region else equation.on or equation.file
 
 
 def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:

@@ -1,0 +1,141 @@
+"""Regions: named shapes inside a domain, each with coefficients or equations of its own, and the rest of it.
+
+Where two regions meet there is an interface. Its normal points out of the region that is named first; the rest comes
+last. What a field has more on the side the normal points to is its jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from cnf.bases import Partition
+from cnf.errors import DomainError
+from cnf.pde.domains.ball import Ball
+from cnf.pde.domains.boundary import Piece, spread, trim_all
+from cnf.pde.domains.box import Box
+from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
+from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
+from cnf.pde.domains.polygon import Polygon
+
+REST = "rest"
+INTERFACE = "interface"
+MOST = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Interface:
+    """Where the regions with these numbers meet; normals point from `first` to `second`."""
+
+    first: int
+    second: int
+    pieces: tuple[Piece, ...]
+
+    def sample(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """About `count` points (P, D) spread evenly, and the normals."""
+        return spread(self.pieces, count, seed)
+
+
+class Regions:
+    """Shapes inside a domain by name; what they leave of it is called "rest"."""
+
+    def __init__(self, domain: Domain, shapes: Mapping[str, Domain]):
+        if not shapes or len(shapes) > MOST:
+            raise DomainError(f"expected from 1 to {MOST} regions, got {len(shapes)}")
+        self.domain, self.shapes = domain, dict(shapes)
+        for name, shape in self.shapes.items():
+            _check(name, shape, domain)
+        self.partition = Partition([_as_data(shape, name) for name, shape in self.shapes.items()], domain.dimension)
+        listed = list(self.shapes.items())
+        for k, (name, shape) in enumerate(listed):
+            for other, earlier in listed[:k]:
+                if _meet(shape, earlier):
+                    raise DomainError(
+                        f"the regions {other!r} and {name!r} overlap; cut one by the other: type = 'difference'"
+                    )
+        self.rest = _unless_empty(
+            Difference, outer=domain, holes=tuple(shapes.values()), name=None, lower=domain.lower, upper=domain.upper
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of their numbers; the rest, if there is any, last."""
+        return (*self.shapes, REST) if self.rest is not None else tuple(self.shapes)
+
+    def part(self, number: int) -> Domain:
+        """A region as a domain."""
+        if number < len(self.shapes):
+            return list(self.shapes.values())[number]
+        assert self.rest is not None
+        return self.rest
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The region of every point (P, D) of the domain, (P,)."""
+        return np.minimum(self.partition.number(points), len(self.names) - 1)
+
+    def inside(self, number: int, points: np.ndarray) -> np.ndarray:
+        """Which points (P, D) lie in a region, (P,) bool."""
+        return self.domain._inside(points) & (self.number(points) == number)
+
+    @cached_property
+    def interfaces(self) -> tuple[Interface, ...]:
+        found = []
+        for first in range(len(self.shapes)):
+            leaves = list(self.part(first)._leaves())
+            for second in range(first + 1, len(self.names)):
+                pieces = trim_all(partial(self.inside, first), leaves, partial(self.inside, second))
+                if pieces:
+                    found.append(Interface(first, second, tuple(pieces)))
+        return tuple(found)
+
+    def between(self, names: Sequence[str]) -> list[Interface]:
+        """The interfaces of one region, or that of two."""
+        numbers = {self.names.index(name) for name in names}
+        return [f for f in self.interfaces if len(numbers & {f.first, f.second}) == len(numbers)]
+
+    def touching(self, sample: Sample) -> np.ndarray:
+        """The regions of points, (P,); on the boundary, those on the inner side of it."""
+        points = sample.points.numpy()
+        size = max(b - a for a, b in zip(self.domain.lower, self.domain.upper, strict=True))
+        return self.number(points if sample.normals is None else points - 1e-9 * size * sample.normals.numpy())
+
+
+def _check(name: object, shape: Domain, domain: Domain) -> None:
+    if not isinstance(name, str) or not name.strip() or name != name.strip() or "," in name or "=" in name:
+        raise DomainError(f"a region is called by a text without commas and equal signs, got {name!r}")
+    if name == REST or name in RESERVED or name.startswith((EXCEPT, f"{INTERFACE} ")) or name in domain.parts:
+        raise DomainError(
+            f"a region cannot be called {name!r}: 'rest', 'interior', 'boundary', 'interface ...' and the names of "
+            "parts of the boundary have a meaning already; rename it"
+        )
+    if shape.dimension != domain.dimension:
+        raise DomainError(f"the region {name!r} has {shape.dimension} coordinates, the domain {domain.dimension}")
+    if not _meet(shape, domain):
+        raise DomainError(f"the region {name!r} lies outside the domain; move it, or leave it out")
+    beyond = _unless_empty(Difference, outer=shape, holes=(domain,), name=None, lower=shape.lower, upper=shape.upper)
+    if beyond is not None:
+        raise DomainError(
+            f"the region {name!r} reaches beyond the domain; make it smaller, or cut it: type = 'intersection'"
+        )
+
+
+def _as_data(shape: Domain, name: str) -> list:
+    """The shape as the plain data that `Partition` takes."""
+    match shape:
+        case Box():
+            return ["box", list(shape.lower), list(shape.upper)]
+        case Ball():
+            return ["ball", list(shape.center), shape.radius]
+        case Polygon():
+            return ["polygon", [list(vertex) for vertex in shape.vertices]]
+        case Union() | Intersection():
+            return [type(shape).__name__.lower(), [_as_data(part, name) for part in shape.shapes]]
+        case Difference():
+            return ["difference", _as_data(shape.outer, name), [_as_data(hole, name) for hole in shape.holes]]
+    raise DomainError(
+        f"the region {name!r} is a {type(shape).__name__.lower()}; regions are boxes, balls, polygons and what they "
+        "make together"
+    )

@@ -1,0 +1,111 @@
+"""Interfaces: what must agree, or jump, where two regions meet: the conditions given, or else values and fluxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.bases.piecewise import Tie
+from cnf.constraints.constraint import RightHandSide, make_constraint
+from cnf.errors import ProblemError
+from cnf.operators import partial
+from cnf.operators.coefficients import Datum, as_coefficient
+from cnf.operators.operator import Operator, Term
+from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.question import Question
+from cnf.pde.patches.shaped_layout import Border
+
+
+def interface_ties(question: Question, orders: Sequence[Orders], number: int, kind: str, border: Border) -> list[Tie]:
+    """Conditions on interface `number` at the points of a border, for "values" or "fluxes"; `orders` by region."""
+    regions = question.regions
+    assert regions is not None
+    face = regions.interfaces[number]
+    points, normals = (torch.from_numpy(np.ascontiguousarray(a)) for a in (border.points, border.normals))
+    first, second = (torch.from_numpy(a) for a in (border.first, border.second))
+    given = [jump for jump in question.jumps if number in jump.interfaces and _kind(jump.operator(number)) == kind]
+    found = []
+    for jump in given:
+        beyond, here = jump.at(number, points, normals)
+        found.append(Tie(beyond, second, first, here))
+    between = f"{regions.names[face.first]} and {regions.names[face.second]}"
+    if kind == "values":
+        known = {term.channel for jump in given for row in jump.operator(number).rows for term in row}
+        for channel in question.space.channels:
+            if channel not in known:
+                operator = question.space.operator(partial(question.space.coordinates[0], 0, channel))
+                found.append(_tie(operator, operator, points, second, first, f"[{channel}] between {between}"))
+    elif not given:
+        refuse_ambiguous(orders[face.first], orders[face.second], between)
+        flows = [conormals(orders[k], normals) for k in (face.second, face.first)]
+        for k, (there, here) in enumerate(zip(*flows, strict=True)):
+            label = "[flux]" if len(flows[0]) == 1 else f"[flux {k + 1}]"
+            found.append(_tie(there, here, points, second, first, f"{label} between {between}"))
+    return found
+
+
+def _kind(operator: Operator) -> str:
+    return "fluxes" if operator.order else "values"
+
+
+def _tie(there: Operator, here: Operator, points: Tensor, second: Tensor, first: Tensor, name: str) -> Tie:
+    frame = there._needs_frame()
+    conditions = [make_constraint(name, operator, points, RightHandSide(0.0, frame)) for operator in (there, here)]
+    return Tie(conditions[0], second, first, None if there is here else conditions[1])
+
+
+def conormals(orders: Orders, normals: Tensor) -> list[Operator]:
+    """What flows along normals (P, D) by equations of second order, one operator per channel."""
+    along = [orders.fluxes(axis) for axis in range(len(orders.coordinates))]
+    if not all(along):
+        raise ProblemError("equations of regions have second derivatives along all coordinates, in every channel")
+    found = []
+    for flows in zip(*along, strict=True):
+        terms: list[Term] = []
+        data: dict[str, Datum] = {}
+        for axis, flow in enumerate(flows):
+            name = f"n_{orders.coordinates[axis]}"
+            frame = flow._needs_frame()
+            component, values = as_coefficient(name, normals[:, axis], frame)
+            terms += [term.replaced(coefficient=component * term.coefficient) for term in flow.rows[0]]
+            data |= dict(flow.data) | ({name: values} if values is not None else {})
+        found.append(Operator.of([terms], flows[0].frame, data))
+    return found
+
+
+def stiffness_of(question: Question) -> list[float]:
+    """How large the coefficients of the highest derivatives are, region by region; nothing without regions."""
+    found = []
+    for area in range(question.areas if question.regions is not None else 0):
+        sizes = [
+            float(weight.abs().mean())
+            for k in question.inside_of(area)
+            for probe in question.constraints[k].expanded()
+            for request in probe.requests
+            for index, weight in request.weights.items()
+            if sum(index) == question.constraints[k].operator.order
+        ]
+        found.append(max(sizes))
+    return found
+
+
+def refuse_ambiguous(first: Orders, second: Orders, between: str) -> None:
+    """Of mixed derivatives in a system nobody knows which flux they belong to; it matters if coefficients jump."""
+    if len(first.channels) > 1 and _mixed(first) != _mixed(second):
+        raise ProblemError(
+            f"the flux between {between} does not follow from equations with mixed derivatives whose coefficients "
+            "jump; say what must not jump there, the traction for instance: on = 'interface', '[ ... ] = 0'"
+        )
+
+
+def _mixed(orders: Orders) -> set[tuple]:
+    return {
+        (number, term.channel, term.derivatives, term.coefficient)
+        for number, equation in enumerate(orders.equations)
+        for row in equation.operator.rows
+        for term in row
+        if len(term.derivatives) > 1
+    }

@@ -1,0 +1,164 @@
+"""Jumps: conditions on the interfaces of regions as written, "[u] = 0" or "[k \\partial_n u] = g".
+
+The normal points out of the region that is named first (the rest comes last), and [w] is what w has more on the side
+the normal points to. Both sides take the parameters of their own regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.constraints import Constraint, Space
+from cnf.errors import CnfError, ProblemError, nearest
+from cnf.operators.operator import Operator
+from cnf.pde.domains.regions import INTERFACE, Regions
+from cnf.pde.problems.equation import Equation
+from cnf.pde.problems.parameters import Parameter, in_file
+
+NOTHING = "0"
+OPENING = {"[": "]", r"\left[": r"\right]", r"\llbracket": r"\rrbracket"}
+
+
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """`inner` (LaTeX) jumps by `side` (LaTeX) on the interfaces with these numbers, turned where that is -1."""
+
+    equation: Equation
+    inner: str
+    side: str
+    interfaces: Mapping[int, int]
+    space: Space
+    regions: Regions
+    parameters: Mapping[str, Mapping[str, Parameter]]  # by region
+    names: frozenset[str]  # what the equation uses
+    inner_names: frozenset[str]  # what stands between the brackets uses
+
+    @property
+    def where(self) -> tuple[str | int, ...]:
+        return ("equations", self.equation.number, "equation")
+
+    def name(self, interface: int) -> str:
+        if len(self.interfaces) == 1:
+            return self.equation.name
+        face = self.regions.interfaces[interface]
+        return f"{self.equation.name} ({self.regions.names[face.first]} to {self.regions.names[face.second]})"
+
+    def operator(self, interface: int) -> Operator:
+        """What is asked of the second side, at some points."""
+        points, normals = self.regions.interfaces[interface].sample(2, 0)
+        return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[0].operator
+
+    def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
+        """At points (P, D) with normals from first to second: what the second side has, and the first one.
+
+        What the one gives in its region minus what the other gives in its own is the right-hand side of the one.
+        """
+        face, turned = self.regions.interfaces[interface], self.interfaces[interface]
+        both, out = (face.second, face.first), turned * normals
+        second, first = (self._constraint(self.side, n, interface, points, out) for n in both)
+        lone = [self._constraint(NOTHING, n, interface, points, out) for n in both]
+        sides = [second.values - lone[0].values, first.values - lone[1].values]
+        if not torch.allclose(sides[0], sides[1], rtol=1e-12, atol=1e-12 * float(sides[0].abs().max())):
+            raise ProblemError(
+                "the right-hand side of a jump belongs to both regions; it cannot have parameters with a value for "
+                "each of them",
+                self.where,
+            )
+        inside = lone[0].values - lone[1].values  # known parts between the brackets jump as well
+        if turned == 1 and not any(bool(side.values.any()) for side in lone):
+            return second, first
+        return second.with_values(turned * sides[0] + inside), first
+
+    def _constraint(self, side: str, region: int, interface: int, points: Tensor, normals: Tensor) -> Constraint:
+        known = self.parameters[self.regions.names[region]]
+        names = self.inner_names if side == NOTHING else self.names
+        given: dict[str, object] = {name: v for name, v in known.items() if name in names}
+        if "n" in names and "n" not in known:
+            given["n"] = normals
+        try:
+            return self.space.constraint(f"{self.inner} = {side}", at=points, name=self.name(interface), **given)
+        except CnfError as error:
+            raise ProblemError(in_file(error), self.where) from None
+
+
+def read_places(equation: Equation, regions: Regions | None) -> dict[int, int]:
+    """The interfaces that "interface a" or "interface a, b" means, 1 if the normal points out of a, -1 if into it."""
+    where = ("equations", equation.number, "on")
+    assert equation.on is not None
+    if regions is None:
+        raise ProblemError("there are no regions, so there is no interface; give [regions]", where)
+    listed = [name.strip() for name in equation.on.removeprefix(INTERFACE).split(",")]
+    if listed == [""]:
+        return dict.fromkeys(range(len(regions.interfaces)), 1)
+    for name in listed:
+        if name not in regions.names:
+            raise ProblemError(
+                f"there is no region {name!r}; they are {', '.join(regions.names)}.{nearest(name, regions.names)}",
+                where,
+            )
+    found = {}
+    if len(listed) <= 2 and len(set(listed)) == len(listed):
+        chosen = regions.between(listed)
+        first = regions.names.index(listed[0])
+        found = {regions.interfaces.index(face): 1 if face.first == first else -1 for face in chosen}
+    if not found:
+        raise ProblemError(f"{' and '.join(listed)} have no interface in common", where)
+    return found
+
+
+def split_jump(equation: Equation) -> tuple[str, str]:
+    """What stands between the brackets, and the right-hand side."""
+    text = equation.latex.strip()
+    opening = next((o for o in OPENING if text.startswith(o)), None)
+    end = None if opening is None else _closing(text, opening, OPENING[opening])
+    if opening is None or end is None or not text[end:].lstrip().startswith("="):
+        raise ProblemError(
+            "on an interface, say what jumps between brackets: '[u] = 0' or '[k \\partial_n u] = g'",
+            ("equations", equation.number, "equation"),
+        )
+    inner = text[len(opening) : end - len(OPENING[opening])].strip()
+    return inner, text[end:].lstrip()[1:].strip()
+
+
+def _closing(text: str, opening: str, closing: str) -> int | None:
+    """Where the bracket that opens the text is closed, behind it."""
+    level, place = 0, 0
+    while place < len(text):
+        if text.startswith(opening, place):
+            level, place = level + 1, place + len(opening)
+        elif text.startswith(closing, place):
+            level, place = level - 1, place + len(closing)
+            if not level:
+                return place
+        else:
+            place += 1
+    return None
+
+
+def check_jumps(jumps: Sequence[Jump], space: Space, regions: Regions) -> None:
+    """Every interface has at most one condition for the values of a channel, and all fluxes or none."""
+    for number, face in enumerate(regions.interfaces):
+        values: set[str | None] = set()
+        fluxes = rows = 0
+        own = [jump for jump in jumps if number in jump.interfaces]
+        for jump in own:
+            operator = jump.operator(number)
+            channels = {term.channel for row in operator.rows for term in row}
+            if operator.order:
+                fluxes += len(operator.rows)
+                continue
+            if channels & values:
+                raise ProblemError(f"the jump of {', '.join(sorted(map(str, channels)))} is given twice", jump.where)
+            values |= channels
+            rows += len(operator.rows)
+        both = f"{regions.names[face.first]!r} and {regions.names[face.second]!r}"
+        if own and (rows != len(values) or fluxes not in (0, len(space.channels))):
+            raise ProblemError(
+                f"between {both} there are {rows} conditions for the values of {len(values)} channels and {fluxes} for "
+                f"fluxes; give one for every channel, or none: then nothing jumps",
+                own[0].where,
+            )

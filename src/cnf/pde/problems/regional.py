@@ -1,0 +1,167 @@
+"""Regional: the regions of a problem as written, and parameters and equations that differ from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from cnf.constraints import Space
+from cnf.errors import CnfError, ProblemError, nearest
+from cnf.pde.domains import Domain
+from cnf.pde.domains.regions import INTERFACE, REST, Regions
+from cnf.pde.problems.entries import shown
+from cnf.pde.problems.equation import Equation, read_equations
+from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
+from cnf.pde.problems.parameters import Parameter, read_parameters
+from cnf.pde.problems.places import LEAST_IN_REGION, read_place, sample
+
+if TYPE_CHECKING:
+    from cnf.pde.problems.problem import Problem
+
+WHERE = ("regions",)
+
+
+def read_regions(
+    given: object, domain: Domain, read: Callable[[Mapping, tuple[str | int, ...]], Domain]
+) -> Regions | None:
+    """{name: shape}, shapes as objects or tables that `read` takes; None if there are none."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not given:
+        raise ProblemError(f"expected a table of regions, name = {{ type = 'disk', ... }}; got {shown(given)}", WHERE)
+    shapes = {}
+    for name, value in given.items():
+        where = (*WHERE, str(name))
+        if not isinstance(value, Domain | Mapping):
+            raise ProblemError(f"expected a shape, {{ type = 'disk', ... }}; got {shown(value)}", where)
+        shapes[name] = value if isinstance(value, Domain) else read(value, where)
+    try:
+        return Regions(domain, shapes)
+    except CnfError as error:
+        raise ProblemError(str(error), WHERE) from None
+
+
+@dataclass(frozen=True)
+class RegionalParameters:
+    """`common` are the same everywhere, `by_region` all parameters of every region."""
+
+    common: dict[str, Parameter]
+    by_region: dict[str, dict[str, Parameter]]
+
+    @staticmethod
+    def read(given: Mapping[str, object], space: Space, regions: Sequence[str]) -> RegionalParameters:
+        """A table {region: value} stands for one value per region; `regions` are the names of those that have some."""
+        several = {name: value for name, value in given.items() if isinstance(value, Mapping)}
+        if not regions:
+            for name in several:
+                raise ProblemError(
+                    "a value for each region needs regions: [regions] with name = { type = 'disk', ... }",
+                    ("parameters", name),
+                )
+            return RegionalParameters(read_parameters(given, space), {})
+        by_region = {}
+        for region in regions:
+            own = {name: _of(name, value, region, regions) for name, value in given.items()}
+            by_region[region] = read_parameters(own, space)
+        first, *others = by_region.values()
+        same = {n: v for n, v in first.items() if n not in several and all(o[n] == v for o in others)}
+        return RegionalParameters(same, by_region)
+
+    def of(self, region: str | None) -> dict[str, Parameter]:
+        return self.common if region is None else self.by_region[region]
+
+    @property
+    def any(self) -> dict[str, Parameter]:
+        """Those of some region: enough to know which names there are."""
+        return next(iter(self.by_region.values()), self.common)
+
+    @property
+    def varying(self) -> set[str]:
+        return set(self.any) - set(self.common)
+
+
+def _of(name: str, value: object, region: str, regions: Sequence[str]) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    where = ("parameters", name)
+    for key in value:
+        if key not in (*regions, REST):
+            raise ProblemError(
+                f"the parameter {name!r} has a value for {key!r}, which is no region; they are "
+                f"{', '.join(regions)}.{nearest(str(key), regions)}",
+                where,
+            )
+    if region not in value:
+        raise ProblemError(f"the parameter {name!r} has no value for the region {region!r}; add {region} = ...", where)
+    return value[region]
+
+
+def is_interface(equation: Equation) -> bool:
+    return equation.on is not None and equation.on.split()[:1] == [INTERFACE]
+
+
+def expand_equations(
+    equations: Sequence[Equation], regions: Regions, touched: Callable[[Equation], Sequence[str]]
+) -> list[Equation]:
+    """Equations with the region they hold in; those of the interior hold in every region.
+
+    Equations on the boundary with parameters that vary are one for every region that has some of it, by `touched`.
+    """
+    found: list[Equation] = []
+    for equation in equations:
+        if equation.on in regions.names:
+            found.append(replace(equation, on="interior", region=equation.on))
+            continue
+        own = regions.names if equation.on == "interior" else touched(equation)
+        found += [replace(equation, region=name, name=f"{equation.name} in {name}") for name in own] or [equation]
+    for name in regions.names:
+        if not any(e.on == "interior" and e.region == name for e in found):
+            raise ProblemError(
+                f"no equation holds in the region {name!r}; give one with on = {name!r}, or for all on = 'interior'",
+                ("equations",),
+            )
+    return found
+
+
+def refuse_varying(problem: Problem, latex: str, where: tuple, extra: Mapping[str, object] | None = None) -> None:
+    """What holds for no region in particular cannot have parameters with a value for each."""
+    for name in sorted(problem.used_in(latex, extra or {}, where) & problem.regional.varying):
+        raise ProblemError(f"{name!r} has a value for each region; this belongs to none of them", where)
+
+
+def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, ...], tuple[Jump, ...]]:
+    """All equations with their regions, and the conditions on interfaces."""
+    written, regions = read_equations(given), problem.regions
+    normal = {"n": torch.ones(2, len(problem.space.frame.spatial), dtype=torch.float64)}
+    extra = {k: v for k, v in normal.items() if k not in (*problem.regional.any, *problem.space.frame.coordinates)}
+    jumps = []
+    for equation in written:
+        if is_interface(equation):
+            inner, side = split_jump(equation)
+            where = ("equations", equation.number, "equation")
+            names = [frozenset(problem.used_in(f"{inner} = {s}", extra, where)) for s in (side, NOTHING)]
+            places = read_places(equation, regions)
+            assert regions is not None
+            known = problem.regional.by_region
+            jumps.append(Jump(equation, inner, side, places, problem.space, regions, known, *names))
+    if regions is None:
+        return written, ()
+    check_jumps(jumps, problem.space, regions)
+
+    def touched(equation: Equation) -> list[str]:
+        """The regions that an equation on the boundary is to be split into; none if all have the same."""
+        if equation.on is None or equation.file is not None:
+            return []
+        used = problem.used_in(equation.latex, extra, ("equations", equation.number, "equation"))
+        if not used & problem.regional.varying:
+            return []
+        where = ("equations", equation.number, "on")
+        coordinates = problem.space.coordinates
+        place = read_place(equation.on, problem.domain, coordinates, lambda text: problem.number(text, where), where)
+        found = sample(place, problem.domain, LEAST_IN_REGION, "grid", problem.seed)
+        return [regions.names[k] for k in sorted(set(regions.touching(found).tolist()))]
+
+    return tuple(expand_equations([e for e in written if not is_interface(e)], regions, touched)), tuple(jumps)
