@@ -47,7 +47,7 @@ def test_sections_of_cells():
 
 
 def random_slabs(rows_at_the_end: int) -> tuple:
-    """Three slabs of two cells with six unknowns, tied within slabs and to the one before; square without extra rows."""
+    """Three slabs of two cells with six unknowns, tied within and to the one before; square without extra rows."""
     rng = np.random.default_rng(2)
     slab = np.repeat([0, 1, 2], 2)
     counts = np.where(slab == 0, 5, 2) + rows_at_the_end * (slab == 2)
