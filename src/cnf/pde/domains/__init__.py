@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cnf.pde.domains.combinations import Difference, Intersection, Union
     from cnf.pde.domains.description import describe, domain_from, to_text
     from cnf.pde.domains.domain import Domain, Sample
+    from cnf.pde.domains.groups import read_mesh_domain, region_names
     from cnf.pde.domains.layouts import LAYOUTS
     from cnf.pde.domains.level_set import LevelSet
     from cnf.pde.domains.outline import Outline
@@ -26,6 +27,7 @@ __getattr__, __dir__ = late_names(
             "cnf.pde.domains.combinations": "Difference Intersection Union",
             "cnf.pde.domains.description": "describe domain_from to_text",
             "cnf.pde.domains.domain": "Domain Sample",
+            "cnf.pde.domains.groups": "read_mesh_domain region_names",
             "cnf.pde.domains.layouts": "LAYOUTS",
             "cnf.pde.domains.level_set": "LevelSet",
             "cnf.pde.domains.outline": "Outline",
@@ -54,5 +56,7 @@ __all__ = [
     "Union",
     "describe",
     "domain_from",
+    "read_mesh_domain",
+    "region_names",
     "to_text",
 ]

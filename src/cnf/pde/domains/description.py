@@ -13,6 +13,7 @@ from cnf.pde.domains.ball import Ball, Disk
 from cnf.pde.domains.box import Box, Interval
 from cnf.pde.domains.combinations import Difference, Intersection, Union
 from cnf.pde.domains.domain import Domain, as_number
+from cnf.pde.domains.groups import read_mesh_domain
 from cnf.pde.domains.level_set import LevelSet
 from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon
@@ -65,15 +66,8 @@ def describe(domain: Domain) -> dict[str, object]:
                 raise DomainError("a level set by a Python function cannot be described; give it in LaTeX")
             entries = {"type": "level-set", "expression": expression, "coordinates": list(domain.level.names)}
             entries |= {"lower": list(domain.low), "upper": list(domain.high)}
-        case Outline():
-            entries = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
-            if any(domain.names):
-                entries["names"] = list(domain.names)
-        case Solid():
-            mesh = domain._mesh
-            entries = {"type": "mesh", "vertices": mesh.vertices.tolist(), "faces": mesh.faces.tolist()}
-            if domain.labels:
-                entries["labels"] = list(domain.labels)
+        case Outline() | Solid():
+            entries = _describe_drawn(domain)
         case Union() | Intersection():
             entries = {"type": type(domain).__name__.lower(), "of": [describe(shape) for shape in domain.shapes]}
         case Difference():
@@ -82,6 +76,19 @@ def describe(domain: Domain) -> dict[str, object]:
         case _:
             raise DomainError(f"a {type(domain).__name__} cannot be described; expected one of cnf.domains")
     return entries if domain.name is None else {**entries, "name": domain.name}
+
+
+def _describe_drawn(domain: Outline | Solid) -> dict[str, object]:
+    if isinstance(domain, Solid):
+        mesh = domain._mesh
+        labels = {"labels": list(domain.labels)} if domain.labels else {}
+        return {"type": "mesh", "vertices": mesh.vertices.tolist(), "faces": mesh.faces.tolist(), **labels}
+    entries: dict[str, object] = {"type": "outline", "paths": list(domain.paths), "smooth": domain.smooth}
+    if any(domain.names):
+        entries["names"] = list(domain.names)
+    if domain.edges:
+        entries["edges"] = [list(edges) for edges in domain.edges]
+    return entries
 
 
 def to_text(domain: Domain) -> str:
@@ -205,9 +212,7 @@ class _Reader:
     def _outline(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
         if ("file" in entries) == ("paths" in entries):
             raise DomainError(f"{place}: an outline has either a file (SVG, GeoJSON, CSV) or paths")
-        smooth = entries.get("smooth", False)
-        if not isinstance(smooth, bool):
-            smooth = self._number(smooth, f"{place}.smooth")
+        smooth = self._smooth(entries, place)
         if "paths" in entries:
             for key in ("scale", "only"):
                 if key in entries:
@@ -215,22 +220,42 @@ class _Reader:
             given = entries["paths"]
             paths = [given] if isinstance(given, str) else self._list(given, f"{place}.paths")
             names = self._texts(entries["names"], f"{place}.names") if "names" in entries else None
-            return Outline(paths, names, smooth, name)
-        if "names" in entries:
-            raise DomainError(f"{place}.names is for outlines by paths; curves of files have the names they have there")
-        scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
+            edges = self._list(entries["edges"], f"{place}.edges") if "edges" in entries else ()
+            return Outline(
+                paths, names, smooth, name, [self._texts(e, f"{place}.edges[{k}]") for k, e in enumerate(edges)]
+            )
+        for key in ("names", "edges"):
+            if key in entries:
+                raise DomainError(
+                    f"{place}.{key} is for outlines by paths; curves of files have the names they have there"
+                )
+        return Outline.read(
+            self._file(entries["file"], f"{place}.file"), smooth, *self._scale_and_only(entries, place), name
+        )
+
+    def _smooth(self, entries: Mapping[str, object], place: str) -> bool | float:
+        smooth = entries.get("smooth", False)
+        return smooth if isinstance(smooth, bool) else self._number(smooth, f"{place}.smooth")
+
+    def _scale_and_only(self, entries: Mapping[str, object], place: str) -> tuple[float, list[str]]:
+        """By how much a file is scaled, and which of its groups are taken."""
         only = self._texts(entries["only"], f"{place}.only") if "only" in entries else []
-        return Outline.read(self._file(entries["file"], f"{place}.file"), smooth, scale, only, name)
+        return self._number(entries.get("scale", 1.0), f"{place}.scale"), only
 
     def _solid(self, entries: Mapping[str, object], name: str | None, place: str) -> Domain:
         if "file" in entries:
             for key in ("vertices", "faces", "labels"):
                 if key in entries:
                     raise DomainError(f"{place}.{key} is for meshes without a file")
-            scale = self._number(entries.get("scale", 1.0), f"{place}.scale")
-            return Solid.read(self._file(entries["file"], f"{place}.file"), scale, name)
-        if not ("vertices" in entries and "faces" in entries) or "scale" in entries:
-            raise DomainError(f"{place}: a mesh has a file (STL, OBJ, PLY), or vertices and faces")
+            file, smooth = self._file(entries["file"], f"{place}.file"), self._smooth(entries, place)
+            scale, only = self._scale_and_only(entries, place)
+            if file.suffix.lower() == ".msh":
+                return read_mesh_domain(file, smooth, scale, only, name)
+            if smooth or only:
+                raise DomainError(f"{place}: `smooth` and `only` are for gmsh files; other meshes have no groups")
+            return Solid.read(file, scale, name)
+        if not ("vertices" in entries and "faces" in entries) or {"scale", "smooth", "only"} & set(entries):
+            raise DomainError(f"{place}: a mesh has a file (STL, OBJ, PLY, MSH), or vertices and faces")
         labels = entries.get("labels")
         if labels is not None and not (isinstance(labels, list) and all(isinstance(text, str) for text in labels)):
             raise DomainError(f"{place}.labels must be a list of texts, one for every face")

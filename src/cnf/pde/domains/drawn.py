@@ -69,6 +69,15 @@ BEZIER = {
 }
 
 
+@dataclass(frozen=True)
+class Label:
+    """The names of a curve, those of its strokes (none: pieces between corners get numbers), what precedes numbers."""
+
+    names: tuple[str, ...]
+    edges: tuple[str, ...] = ()
+    prefix: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """Formulas along a closed curve, which of them begin in a corner (K,), and whether all are straight."""
@@ -92,8 +101,8 @@ class Drawn:
             tracks = _smoothed(tracks, lines, both & ~corner)
         return Drawn(tracks, corner, bool(lines.all()) and not smooth)
 
-    def curve(self, names: tuple[str, ...], prefix: str, size: float, backward: bool) -> Curve:
-        """By arc length; `backward`: against the direction it was drawn in. Pieces between corners are numbered."""
+    def curve(self, label: Label, size: float, backward: bool) -> Curve:
+        """By arc length; `backward`: against the direction it was drawn in."""
         count = self.tracks.count
         corner = self.corner
         if backward:
@@ -111,15 +120,21 @@ class Drawn:
             begins = panels.knots
         else:
             panels, begins = by_arc_length(path, count, size)
-        edges: tuple[str, ...] = ()
-        if 1 < corner.sum() <= NUMBERED and prefix is not None:
-            piece = np.cumsum(self.corner) - self.corner[0]  # in the order of drawing
-            piece = np.where(piece == piece[-1], piece[-1] if self.corner[0] else 0, piece)
-            piece = piece[::-1] if backward else piece
+        edges = label.edges or self._numbered(label.prefix)
+        if edges:
             owner = np.searchsorted(begins, panels.knots[:-1], side="right") - 1
-            edges = tuple(f"{prefix}edge {piece[k] + 1}" for k in owner)
+            edges = tuple(edges[count - 1 - k if backward else k] for k in owner)
         whole = float(panels.knots[-1])
-        return Curve(names, panels.trace, panels.knots, begins[:-1][corner], 0.0, whole, edges=edges)
+        return Curve(label.names, panels.trace, panels.knots, begins[:-1][corner], 0.0, whole, edges=edges)
+
+    def _numbered(self, prefix: str) -> tuple[str, ...]:
+        """Names of strokes by the piece between corners that they belong to, in the order of drawing."""
+        if not 1 < self.corner.sum() <= NUMBERED:
+            return ()
+        piece = np.cumsum(self.corner) - self.corner[0]
+        if not self.corner[0]:  # the last piece goes on in the first
+            piece = np.where(piece == piece[-1], 0, piece)
+        return tuple(f"{prefix}edge {k + 1}" for k in piece)
 
 
 def _bends(tracks: Tracks) -> np.ndarray:

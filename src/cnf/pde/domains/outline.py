@@ -12,7 +12,7 @@ import numpy as np
 from cnf.errors import DomainError, nearest
 from cnf.pde.domains.boundary import Curve, Piece
 from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, as_number, check_name, settle
-from cnf.pde.domains.drawn import Drawn, refuse_crossings
+from cnf.pde.domains.drawn import Drawn, Label, refuse_crossings
 from cnf.pde.domains.loops import Loops
 from cnf.reading.outlines.files import read_outline
 from cnf.reading.outlines.strokes import Stroke, chain_of, path_text, read_path
@@ -28,14 +28,16 @@ class Outline(Domain):
     `paths`: path data of SVG ("M 0 0 L 1 0 L 0 1 Z"), or points (V, 2) of a polygon, or a list of these. `names` of the
     curves, "" for none; those of one name are one part of the boundary, "NAME 1", "NAME 2" each of them. Curves without
     a name are called "curve 1", "curve 2", ..., the pieces between corners of a curve "edge 1", "edge 2", ... after
-    its name. `smooth`: chains of lines that bend by less than 25 degrees (or by less than the number given) are
-    replaced by smooth curves through their points; without it they are the polygons they say.
+    its name; `edges` gives each stroke of each curve a name of its own instead. `smooth`: chains of lines that bend by
+    less than 25 degrees (or by less than the number given) are replaced by smooth curves through their points; without
+    it they are the polygons they say.
     """
 
     paths: tuple[str, ...]
     names: tuple[str, ...]
     smooth: float = 0.0
     name: str | None = None
+    edges: tuple[tuple[str, ...], ...] = ()
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Outline(Domain):
         names: Sequence[str] | None = None,
         smooth: bool | float = False,
         name: str | None = None,
+        edges: Sequence[Sequence[str]] = (),
     ):
         check_name(name)
         angle = SMOOTH_BELOW if smooth is True else as_number(smooth or 0.0, "`smooth`")
@@ -54,13 +57,18 @@ class Outline(Domain):
         labels = [""] * len(curves) if names is None else list(names)
         if len(labels) != len(curves):
             raise DomainError(f"an outline has one name for every curve, {len(curves)}, got {len(labels)}")
-        for label in labels:
+        named = tuple(map(tuple, edges))
+        if named and [len(own) for own in named] != [len(strokes) for strokes in curves]:
+            raise DomainError(
+                "the edges of an outline are named by one list for every curve, with a text for every stroke"
+            )
+        for label in (*labels, *set(itertools.chain.from_iterable(named))):
             if label != "":
                 check_name(label)
             if label is None or "," in label or label == name:
                 raise DomainError(f"a curve cannot be called {label!r}; a text without commas, not that of the outline")
         texts = tuple(path_text(strokes) for strokes in curves)
-        settle(self, paths=texts, names=tuple(labels), smooth=angle, name=name)
+        settle(self, paths=texts, names=tuple(labels), smooth=angle, name=name, edges=named)
         low, high = self._loops.bounds
         settle(self, lower=tuple(map(float, low)), upper=tuple(map(float, high)))
 
@@ -80,7 +88,7 @@ class Outline(Domain):
         if factor == 0:
             raise DomainError("`scale` must not be 0")
         drawing = read_outline(path)
-        groups = [(_tidied(label), curves) for label, curves in drawing.groups]
+        groups = [(tidied(label), curves) for label, curves in drawing.groups]
         known = [label for label, _ in groups if label]
         for wanted in only:
             if wanted not in known:
@@ -102,10 +110,15 @@ class Outline(Domain):
 
     @cached_property
     def _loops(self) -> Loops:
-        return _arranged([read_path(text)[0] for text in self.paths], self._labels, self.smooth)
+        curves = [read_path(text)[0] for text in self.paths]
+        labels = []
+        for k, names in enumerate(self._curve_names):
+            prefix = f"{names[-1]} " if names else ""
+            labels.append(Label(names, self.edges[k] if self.edges else (), prefix))
+        return _arranged(curves, labels, self.smooth)
 
     @property
-    def _labels(self) -> list[tuple[str, ...]]:
+    def _curve_names(self) -> list[tuple[str, ...]]:
         """All names of every curve, the most special one last."""
         own = () if self.name is None else (self.name,)
         found: list[tuple[str, ...]] = []
@@ -117,6 +130,13 @@ class Outline(Domain):
             else:
                 found.append((*own, f"curve {k + 1}") if len(self.names) > 1 else own)
         return found
+
+    def polygons(self) -> list[np.ndarray] | None:
+        """The corners (V, 2) of every curve, with the inside to the left; None if one is not a polygon."""
+        curves = self._loops.curves
+        if self.smooth or not all(stroke.is_line for text in self.paths for stroke in read_path(text)[0]):
+            return None
+        return [curve.at(curve.knots[:-1])[0] for curve in curves]
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         return self._loops.inside(points)
@@ -160,35 +180,34 @@ def _read_paths(paths: object) -> list[list[Stroke]]:
     return [strokes]
 
 
-def _tidied(label: str) -> str:
+def tidied(label: str) -> str:
     """A name from a file as one that conditions can refer to."""
     text = " ".join(label.replace(",", " ").replace("=", " ").split())
     return f"{text} curve" if text in RESERVED or text.startswith(EXCEPT) else text
 
 
-def _arranged(curves: list[list[Stroke]], labels: list[tuple[str, ...]], smooth: float) -> Loops:
+def _arranged(curves: list[list[Stroke]], labels: list[Label], smooth: float) -> Loops:
     """The curves with the inside to the left of each, checked."""
     ends = np.array([p for strokes in curves for stroke in strokes for p in (stroke.start, stroke.end)])
     size = float(max(np.ptp(ends.real), np.ptp(ends.imag)))
     if not 0 < size < np.inf:
         raise DomainError("an outline has no size: all its points are the same, or they are not finite")
-    alone = len(curves) == 1
-    built: list[tuple[Drawn, tuple[str, ...], str, Curve]] = []
-    for strokes, names in zip(curves, labels, strict=True):
+    built: list[tuple[Drawn, Label, Curve]] = []
+    for strokes, label in zip(curves, labels, strict=True):
         drawn = Drawn.of(strokes, smooth)
-        prefix = "" if alone and not names else f"{names[-1]} "
-        built.append((drawn, names, prefix, drawn.curve(names, prefix, size, backward=False)))
+        built.append((drawn, label, drawn.curve(label, size, backward=False)))
     refuse_crossings(Loops(tuple(curve for *_, curve in built)))
     single = [Loops((curve,)) for *_, curve in built]
     found = []
-    for k, (drawn, names, prefix, curve) in enumerate(built):
+    for k, (drawn, label, curve) in enumerate(built):
         area = single[k].content
         if abs(area) <= 1e-12 * size**2:
-            raise DomainError(f"a curve of the outline{f', {names[-1]!r},' if names else ''} encloses nothing")
+            called = f", {label.names[-1]!r}," if label.names else ""
+            raise DomainError(f"a curve of the outline{called} encloses nothing")
         probe = curve.at(np.array([0.37 * curve.measure]))[0]
         depth = sum(bool(other.inside(probe)[0]) for j, other in enumerate(single) if j != k)
         if (area > 0) == (depth % 2 == 0):
             found.append(curve)
         else:
-            found.append(drawn.curve(names, prefix, size, backward=True))
+            found.append(drawn.curve(label, size, backward=True))
     return Loops(tuple(found))

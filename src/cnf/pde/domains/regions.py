@@ -19,7 +19,8 @@ from cnf.pde.domains.boundary import Piece, spread, trim_all
 from cnf.pde.domains.box import Box
 from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
 from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
-from cnf.pde.domains.polygon import Polygon
+from cnf.pde.domains.outline import Outline
+from cnf.pde.domains.polygon import Polygon, _signed_area
 
 REST = "rest"
 INTERFACE = "interface"
@@ -122,6 +123,17 @@ def _check(name: object, shape: Domain, domain: Domain) -> None:
         )
 
 
+def _outline_as_data(polygons: list[np.ndarray]) -> list:
+    """Polygons, the inside to the left, in layers: those that hold others without those they hold, and so on."""
+    areas = [_signed_area(corners) for corners in polygons]
+    first, *others = sorted(range(len(areas)), key=lambda k: -abs(areas[k]))  # what is held is smaller
+    data: list = ["polygon", polygons[first].tolist()]
+    for k in others:
+        own = ["polygon", polygons[k].tolist()]
+        data = ["union", [data, own]] if areas[k] > 0 else ["difference", data, [own]]
+    return data
+
+
 def _as_data(shape: Domain, name: str) -> list:
     """The shape as the plain data that `Partition` takes."""
     match shape:
@@ -131,11 +143,13 @@ def _as_data(shape: Domain, name: str) -> list:
             return ["ball", list(shape.center), shape.radius]
         case Polygon():
             return ["polygon", [list(vertex) for vertex in shape.vertices]]
+        case Outline() if (polygons := shape.polygons()) is not None:
+            return _outline_as_data(polygons)
         case Union() | Intersection():
             return [type(shape).__name__.lower(), [_as_data(part, name) for part in shape.shapes]]
         case Difference():
             return ["difference", _as_data(shape.outer, name), [_as_data(hole, name) for hole in shape.holes]]
     raise DomainError(
-        f"the region {name!r} is a {type(shape).__name__.lower()}; regions are boxes, balls, polygons and what they "
-        "make together"
+        f"the region {name!r} is a {type(shape).__name__.lower()}; regions are boxes, balls, polygons, straight "
+        "outlines and what they make together"
     )

@@ -28,8 +28,8 @@ KEYS: dict[str, tuple[str, ...]] = {
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "polygon": ("edges",),
     "level-set": ("coordinates",),
-    "outline": ("file", "paths", "names", "smooth", "scale", "only"),
-    "mesh": ("file", "vertices", "faces", "labels", "scale"),
+    "outline": ("file", "paths", "names", "edges", "smooth", "scale", "only"),
+    "mesh": ("file", "vertices", "faces", "labels", "scale", "smooth", "only"),
 }
 
 

@@ -14,8 +14,10 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.constraints import Constraint
+from cnf.errors import UnderdeterminedError
 from cnf.operators.printing import CoefficientPrinter
 from cnf.pde.domains import Timed
+from cnf.pde.domains.connected import connected_parts
 from cnf.pde.problems.jumps import Jump
 from cnf.pde.problems.places import TOUCH, Place
 from cnf.pde.problems.problem import Problem
@@ -254,12 +256,50 @@ def _terms(problem: Problem, channel: str):
 
 def _constant_gap(problem: Problem, channel: str) -> str:
     terms = _terms(problem, channel)
-    if not terms or any(not t.derivatives for t in terms):
+    if not terms:
         return ""
+    if any(not t.derivatives for t in terms):
+        return _constant_gap_in_a_part(problem, channel)
     return (
         f"{channel} appears only through its derivatives, so it is known only up to a constant; give a value "
         "somewhere, or its mean by an integral"
     )
+
+
+def _constant_gap_in_a_part(problem: Problem, channel: str) -> str:
+    """A domain in pieces that do not touch wants a value in each of them; conditions without a place serve one."""
+    parts = connected_parts(problem.domain)
+    if parts.count == 1:
+        return ""
+    known: set[int] = set()
+    elsewhere = 0
+    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
+        rows = [[term for term in row if term.channel == channel] for row in constraint.operator.rows]
+        if not any(not term.derivatives for row in rows for term in row):
+            continue
+        if place.kind == "nowhere":
+            elsewhere += 1
+        else:
+            known |= set(parts.of(constraint.points.detach().cpu().numpy()).tolist())
+    bare = [k for k in range(parts.count) if k not in known]
+    if len(bare) <= elsewhere:
+        return ""
+    return (
+        f"the domain lies in {parts.count} parts that do not touch, and in the one around {parts.middle(bare[0])} "
+        f"{channel} appears only through its derivatives, so it is known only up to a constant; give a value there"
+    )
+
+
+def refuse_bare_parts(problem: Problem) -> None:
+    """Refuse a problem that leaves a constant open in a part of the domain that touches no other, unless told so."""
+    if problem.solving.underdetermined != "refuse":
+        return
+    for channel in problem.space.channels:
+        if gap := _constant_gap_in_a_part(problem, channel):
+            raise UnderdeterminedError(
+                f"the conditions do not determine the field: {gap}, or ask for the smoothest field with "
+                "underdetermined = 'minimum-norm' in [solve]"
+            )
 
 
 def _absent(problem: Problem, channel: str) -> str:

@@ -22,7 +22,7 @@ from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.problems.answer import Answer, measure_errors
-from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -40,6 +40,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
     """Refine, solve, certify; `report` is called with every round."""
     started = time.perf_counter()
     refuse_unsuitable(problem)
+    refuse_bare_parts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
     trials: list[Trial] = []
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from cnf.certificate import judge
 from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
 from cnf.pde.problems.answer import Answer, measure_errors
-from cnf.pde.problems.check import check_problem
+from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.uniqueness import lost_share
@@ -29,6 +29,7 @@ OPEN = 0.5  # share of a known field that may be lost when it is found again fro
 def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
     """Tune, solve, certify."""
     started = time.perf_counter()
+    refuse_bare_parts(problem)
     plan = make_plan(problem)
     tuning = tune(plan, report)
     field = tuning.solved
