@@ -13,6 +13,7 @@ import cnf
 from cnf.errors import CnfError, DomainError, FileError, ProblemError
 from cnf.pde.domains import Box, Difference, Disk, Outline, Polygon, to_text
 from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.regions import Regions
 
 RING = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 30"><defs><path d="M0 0"/></defs>'
@@ -109,6 +110,7 @@ def test_a_polygon_unless_told_smooth():
     half = Outline(points[:151], smooth=True)
     pieces = [piece for piece in half._pieces if isinstance(piece, Curve)]
     assert len(pieces) == 2 and half.volume == pytest.approx(math.pi / 2, rel=1e-9)
+    assert to_text(Outline(points)) == "outline of 1 closed curve, 300 straight edges"
     rough = Outline(points[::20], smooth=True)  # 24 degrees at every point
     assert len(rough._pieces) == 1 and rough.volume == pytest.approx(math.pi, rel=1e-3)
     assert len(Outline(points[::30])._pieces) == 10 and len(Outline(points[::30], smooth=40)._pieces) == 1
@@ -228,6 +230,17 @@ def test_in_a_problem_file(tmp_path: Path):
     ]:
         with pytest.raises(ProblemError, match=message):
             cnf.Problem.read(write(tmp_path, "q.toml", text.replace(old, new)))
+
+
+def test_outlines_as_regions():
+    """Twenty holes and an island in one of them: the partition of a problem with regions has them all."""
+    text = "M 0 0 H 21 V 4 H 0 Z" + "".join(f"M {k + 0.6} 1 h 0.8 v 2 h -0.8 z" for k in range(20))
+    outline = Outline(text + "M 0.8 1.5 h 0.4 v 0.5 h -0.4 z")
+    regions = Regions(Box((0, 0), (21, 4)), {"grid": outline})
+    points = np.array([[0.3, 2], [1, 2.5], [1, 1.7], [20, 2], [20.9, 2]])
+    assert regions.number(points).tolist() == [0, 1, 0, 1, 0]
+    with pytest.raises(DomainError, match="straight outlines"):
+        Regions(Box((-2, -2), (2, 2)), {"disk": Outline("M -1 0 A 1 1 0 0 0 1 0 Z")})
 
 
 def test_names_of_curves():

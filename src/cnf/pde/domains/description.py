@@ -113,10 +113,13 @@ def to_text(domain: Domain) -> str:
             return f"level set{name} of {shown if len(shown) <= 80 else 'an expression'}, negative inside"
         case Outline():
             smooth = ", smooth" if domain.smooth else ""
+            polygons = domain.polygons()
+            edges = f", {sum(map(len, polygons))} straight edges" if polygons is not None else ""
             count = len(domain.paths)
-            return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}"
+            return f"outline{name} of {count} closed curve{'s' if count > 1 else ''}{smooth}{edges}"
         case Solid():
-            return f"mesh{name} of {len(domain._mesh.faces)} triangles"
+            mended = f" ({'; '.join(domain.notes)})" if domain.notes else ""
+            return f"mesh{name} of {len(domain._mesh.faces)} triangles{mended}"
         case Union() | Intersection():
             return f"{type(domain).__name__.lower()}{name} of {_list_text(domain.shapes)}"
         case Difference():

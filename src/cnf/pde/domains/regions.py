@@ -6,6 +6,7 @@ last. What a field has more on the side the normal points to is its jump.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -128,9 +129,9 @@ def _outline_as_data(polygons: list[np.ndarray]) -> list:
     areas = [_signed_area(corners) for corners in polygons]
     first, *others = sorted(range(len(areas)), key=lambda k: -abs(areas[k]))  # what is held is smaller
     data: list = ["polygon", polygons[first].tolist()]
-    for k in others:
-        own = ["polygon", polygons[k].tolist()]
-        data = ["union", [data, own]] if areas[k] > 0 else ["difference", data, [own]]
+    for islands, group in itertools.groupby(others, key=lambda k: areas[k] > 0):  # together: nesting is bounded
+        own = [["polygon", polygons[k].tolist()] for k in group]
+        data = ["union", [data, *own]] if islands else ["difference", data, own]
     return data
 
 

@@ -33,6 +33,7 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped import first_cells
+from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
@@ -109,7 +110,9 @@ def adapt(
     goal = BEST if target is None else target
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
-    cells = first_cells(domain, [c.centre for c in corners], question.regions)
+    solid = domain.dimension == 3 and not domain._is_box
+    corners_at = [c.centre for c in corners]
+    cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -180,6 +183,12 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         area = question.places[k].region
         meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
         found += known_formulas(question.constraints[k], meets=meets)
+    if domain.dimension == 3 and not domain._is_box:
+        for place, condition in zip(question.places, question.constraints, strict=True):
+            if place.kind != "interior":
+                shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
+                found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
+        return found
     if not domain._is_box or regions is not None:
         for k, condition in enumerate(question.constraints):
             if orders.time is not None and orders.time in (question.places[k].fixed or {}):

@@ -31,6 +31,8 @@ from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
 from cnf.pde.patches.slabs import Slabs, lay_out_slabs
+from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_layout import lay_out_solid
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | Slabs | None = None
+    shaped: Shaped | Slabs | Solid | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
@@ -59,9 +61,12 @@ class Mesh:
         stiffness: Sequence[float] = (),
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners and regions is None)
-        shaped: Shaped | Slabs | None = None
+        shaped: Shaped | Slabs | Solid | None = None
         if domain is not None and not plain:
-            shaped = Slabs.of(domain, cells) if isinstance(domain, Timed) else Shaped.of(domain, cells, regions)
+            if isinstance(domain, Timed):
+                shaped = Slabs.of(domain, cells)
+            else:
+                shaped = Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -77,6 +82,8 @@ class Mesh:
     def shaped_layout(self) -> ShapedLayout | None:
         if isinstance(self.shaped, Slabs):
             return lay_out_slabs(self.shaped, self.degree)
+        if isinstance(self.shaped, Solid):
+            return lay_out_solid(self.shaped, self.degree)
         return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
 
     @cached_property

@@ -46,8 +46,8 @@ def _lattice_inside(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.
     return domain._inside(points.reshape(-1, points.shape[2])).reshape(points.shape[:2])
 
 
-def lattice(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Points evenly spread in boxes (n, 2), (n, P, 2)."""
-    unit = (np.arange(LATTICE) + 0.5) / LATTICE
-    grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
+def lattice(lower: np.ndarray, upper: np.ndarray, count: int = LATTICE) -> np.ndarray:
+    """Points evenly spread in boxes (n, D), `count` along every coordinate, (n, P, D)."""
+    unit = (np.arange(count) + 0.5) / count
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[unit] * lower.shape[1], indexing="ij")], axis=1)
     return lower[:, None] + (upper - lower)[:, None] * grid

@@ -13,7 +13,7 @@ from torch import Tensor
 from cnf.constraints import Constraint, Space
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
 
@@ -74,7 +74,7 @@ class Question:
         """Numbers of the equations of the interior of a region."""
         return [k for k in self.inside if self.places[k].region in (None, area)]
 
-    def holds(self, k: int, curve: Curve, points: np.ndarray, normals: np.ndarray) -> bool:
+    def holds(self, k: int, curve: Piece, points: np.ndarray, normals: np.ndarray) -> bool:
         """Whether equation k holds at points (P, D) of a curve of the boundary with outward normals."""
         place = self.places[k]
         if place.kind == "interior" or not holds_along(place, curve, points):
@@ -95,8 +95,8 @@ class Question:
         return [k for k, place in enumerate(self.places) if place.kind == "interior"]
 
 
-def holds_along(place: Part, curve: Curve, points: np.ndarray) -> bool:
-    """Whether an equation of this place holds at points (P, D) of a curve of the boundary."""
+def holds_along(place: Part, curve: Piece, points: np.ndarray) -> bool:
+    """Whether an equation of this place holds at points (P, D) of a piece of the boundary."""
     if place.kind == "boundary":
         return True
     if place.kind == "shape":

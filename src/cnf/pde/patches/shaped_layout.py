@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
-from cnf.pde.domains.boundary import Curve, divide
+from cnf.pde.domains.boundary import Piece, divide
 from cnf.pde.patches.layout import Seam, gauss, tensor_grid
 from cnf.pde.patches.outline import Run
 from cnf.pde.patches.shaped import Segment, Shaped
@@ -33,9 +33,9 @@ ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 @dataclass(frozen=True)
 class Arc:
-    """Points (P, 2) of a curve and outward normals (P, 2)."""
+    """Points (P, D) of a piece of the boundary and outward normals (P, D)."""
 
-    curve: Curve
+    curve: Piece
     points: np.ndarray
     normals: np.ndarray
 
@@ -66,6 +66,12 @@ class ShapedLayout:
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
     start: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Points of all conditions of a channel."""
+        tied = sum(len(seam.points) for seam in self.seams.values())
+        return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = ()) -> ShapedLayout:

@@ -17,10 +17,11 @@ from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import Round, adapt
-from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Border
+from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
@@ -75,7 +76,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         time.perf_counter() - started,
         measured=max(adapted.estimate, boundary),
     )
-    if problem.solving.underdetermined == "refuse" and left_open(answer):
+    if problem.solving.underdetermined == "refuse" and left_open(answer, adapted.chosen.mesh):
         refuse_open(answer)
     return replace(answer, seconds=time.perf_counter() - started)
 
@@ -96,10 +97,12 @@ def question_of(problem: Problem) -> Question:
     )
 
 
-def left_open(answer: Answer) -> bool:
+def left_open(answer: Answer, mesh: Mesh) -> bool:
     """Whether more functions are left free than the layout of the points leaves; then a condition may be missing."""
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
+    if isinstance(mesh.shaped, Solid) and mesh.shaped_layout is not None:
+        return certificate.rank < mesh.shaped_layout.count * certificate.channels
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     free = int(basis.active().sum()) - certificate.rank
@@ -162,9 +165,9 @@ def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or not (domain._is_box or space.dimension == 2):
+    if space.dimension > 3 or (isinstance(domain, Timed) and not (domain._is_box or space.dimension == 2)):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates, planar domains of any shape, and time so far; use "
+            "patches cover domains of up to three coordinates, and with time boxes and planar domains so far; use "
             "method = 'waves'",
             WHERE,
         )
@@ -188,11 +191,12 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
-    timed = orders.time is not None and any(orders.multipliers)
-    if not domain._is_box and (timed or any(highest != wanted for highest in own)):
+    many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
+    if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in both coordinates of space and of "
-            "first order in time, in all channels, so far; use method = 'waves'",
+            "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
+            "first order in time, in all channels, so far (in the plane without time, a pressure beside them as well); "
+            "use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:

@@ -1,0 +1,354 @@
+"""Solid: a domain in space that is no box, as patches: cells inside it, cells cut by its boundary, slivers joined.
+
+The boundary is known by the distances to the shapes that make up the domain: points of a lattice are moved onto it
+along the gradients of these distances. Where it runs along faces of cells it is a part of such a face, as on a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cnf.bases.cells import Cells, Face
+from cnf.bases.cover import OUTSIDE, Cover
+from cnf.pde.domains import Domain
+from cnf.pde.domains.boundary import Arrays, Piece
+from cnf.pde.domains.domain import belongs_to
+from cnf.pde.patches.meeting import lattice
+
+LATTICE = 16  # points along every coordinate by which a cell is judged
+ON_FACE = 16  # and along both coordinates of a face
+TURNING = 1.8  # radians that the boundary may turn in a cell
+SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
+COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
+FLAT_CUTS = 12  # cuts along flat sides, per coordinate
+STEP = 1e-7  # of the domain, to either side of the boundary
+HALVINGS = 60  # of the way from a lattice point to the boundary
+SLOPE = 1e-6  # of the domain: differences that give gradients
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Points (P, 3) of the boundary, outward normals (P, 3), the cells they belong to (P,), and names of the shape."""
+
+    names: tuple[str, ...]
+    points: np.ndarray
+    normals: np.ndarray
+    cells: np.ndarray
+
+    def of(self, cells: np.ndarray) -> Surface:
+        """What lies in these cells."""
+        own = np.isin(self.cells, cells)
+        return Surface(self.names, self.points[own], self.normals[own], self.cells[own])
+
+
+@dataclass(frozen=True)
+class Part:
+    """What two patches share of a face of cells, or what one has of the boundary there: `second` is -1, `side` says
+
+    on which end of the first one. Only what lies inside the domain counts: `area` of it.
+    """
+
+    first: int
+    second: int
+    axis: int
+    side: int
+    position: float
+    lower: np.ndarray
+    upper: np.ndarray
+    area: float
+
+
+@dataclass(frozen=True)
+class Solid:
+    """`parts` are faces, `whole` (patches,) says which patches are plain boxes, `curved` which have other boundaries.
+
+    `area` (patches, 3) is that of the curved boundary seen along every coordinate.
+    """
+
+    domain: Domain
+    cells: Cells
+    cover: Cover
+    parts: tuple[Part, ...]
+    area: np.ndarray
+    whole: np.ndarray
+    curved: np.ndarray
+
+    @staticmethod
+    def of(domain: Domain, cells: Cells) -> Solid:
+        return _Shaper(domain, cells).solid()
+
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        return self.domain._inside(points)
+
+    @cached_property
+    def step(self) -> float:
+        return STEP * float(max(np.subtract(self.domain.upper, self.domain.lower)))
+
+    def by_shape(self, points: np.ndarray) -> list[tuple[Piece, np.ndarray]]:
+        """Points (P, 3) of the boundary by the shape that has it there: its names, and which points."""
+        found, open_ = [], np.ones(len(points), dtype=bool)
+        for leaf, names in named_first(self.domain):
+            own = open_ & (np.abs(leaf._bound(points)) <= 2 * self.step)
+            if own.any():
+                found.append((Piece(names), own))
+            open_ &= ~own
+        return found
+
+    def on_part(self, points: np.ndarray, part: Part) -> np.ndarray:
+        """Which points of the face of a part belong to it, (P,)."""
+        across = np.zeros(3)
+        across[part.axis] = self.step
+        below, above = (self.inside(points - across), self.inside(points + across))
+        if part.second >= 0:
+            return below & above
+        return below & ~above if part.side else above & ~below
+
+
+def named_first(domain: Domain) -> list[tuple[Domain, tuple[str, ...]]]:
+    """The shapes of a domain and their names; where boundaries coincide, the one with a name counts."""
+    return sorted(domain._leaves(), key=lambda own: not own[1])
+
+
+def shapes_of(domain: Domain, part: str | None) -> list[Domain]:
+    """The shapes whose boundary belongs to a part of the boundary; None: all of it."""
+    return [leaf for leaf, names in domain._leaves() if part is None or belongs_to(part, names)]
+
+
+def first_solid_cells(domain: Domain) -> Cells:
+    """Cells cut along flat sides, then until the boundary turns little in each."""
+    cells = Cells(domain.lower, domain.upper)
+    for axis in range(3):
+        for position in _flat_sides(domain, axis):
+            chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
+            cells = cells.cut(chosen, axis, [position] * len(chosen))
+    side = max(np.subtract(domain.upper, domain.lower))
+    for _ in range(COARSEST):
+        for axis in range(3):
+            cells = cells.cut(np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side), axis)
+    for _ in range(DEEPEST):
+        crowded = _turning(domain, cells) > TURNING
+        if not crowded.any():
+            break
+        chosen = np.flatnonzero(crowded)
+        for axis in range(3):
+            count = cells.count
+            cells = cells.cut(chosen, axis)
+            chosen = np.concatenate([chosen, np.arange(count, cells.count)])
+    return cells
+
+
+def _flat_sides(domain: Domain, axis: int) -> list[float]:
+    """Positions of the sides of boxes, inside the box around the domain."""
+    low, high = domain.lower[axis], domain.upper[axis]
+    margin = 0.02 * (high - low)
+    found = {end[axis] for leaf, _ in domain._leaves() if leaf._is_box for end in (leaf.lower, leaf.upper)}
+    kept: list[float] = []
+    for position in sorted(found):
+        if low + margin < position < high - margin and (not kept or position - kept[-1] > margin):
+            kept.append(position)
+    return kept if len(kept) <= FLAT_CUTS else []
+
+
+def _turning(domain: Domain, cells: Cells) -> np.ndarray:
+    """By how much the normals of the curved boundary differ in every cell, (n,)."""
+    found = np.zeros(cells.count)
+    surfaces = surfaces_of(domain, cells)
+    for cell in np.unique(np.concatenate([s.cells for s in surfaces])) if surfaces else ():
+        normals = np.concatenate([s.normals[s.cells == cell] for s in surfaces])
+        middle = normals.mean(axis=0)
+        length = np.linalg.norm(middle)
+        lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
+        found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
+    return found
+
+
+def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:
+    """The boundary as far as it does not run along faces of cells, shape by shape."""
+    return surfaces_in(domain, cells, cells.lower, cells.upper, LATTICE)
+
+
+def surfaces_in(domain: Domain, cells: Cells, lower: np.ndarray, upper: np.ndarray, count: int) -> list[Surface]:
+    """The same in boxes (n, 3), from lattices of `count` points along every coordinate."""
+    size = float(max(np.subtract(domain.upper, domain.lower)))
+    step, found = STEP * size, []
+    half = np.linalg.norm(upper - lower, axis=1) / 2
+    spacing = (upper - lower).max(axis=1) / count
+    for leaf, names in named_first(domain):
+        near = np.flatnonzero(np.abs(leaf._bound((lower + upper) / 2)) <= half)
+        if not len(near):
+            continue
+        seeds = lattice(lower[near], upper[near], count)
+        reach = np.repeat(1.5 * spacing[near], seeds.shape[1])
+        seeds = seeds.reshape(-1, 3)
+        close = np.abs(leaf._bound(seeds)) <= reach
+        points, normals = onto(leaf, seeds[close], reach[close], size)
+        inner, outer = domain._inside(points - step * normals), domain._inside(points + step * normals)
+        kept = inner != outer
+        points, normals = points[kept], np.where(inner[kept], 1.0, -1.0)[:, None] * normals[kept]
+        owner = cells.locate(points - step * normals)
+        ends = np.minimum(np.abs(points - cells.lower[owner]), np.abs(points - cells.upper[owner]))
+        along = (ends <= 2 * step).any(axis=1)  # a part of a face
+        found.append(Surface(names, points[~along], normals[~along], owner[~along]))
+    return found
+
+
+def meets_surface(shapes: Sequence[Domain], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Which boxes with corners (n, 3) may have a part of the boundaries of these shapes in them."""
+    half = np.linalg.norm(upper - lower, axis=1) / 2
+    found = np.zeros(len(lower), dtype=bool)
+    for shape in shapes:
+        found |= np.abs(shape._bound((lower + upper) / 2)) <= half
+    return found
+
+
+def onto(leaf: Domain, points: np.ndarray, reach: np.ndarray, size: float) -> Arrays:
+    """Points (P, 3) moved onto the boundary of a shape along the gradient of its distance, and outward unit normals.
+
+    Points that do not find it within twice their `reach` (P,) are left out.
+    """
+    direction = -_gradients(leaf, points, SLOPE * size)  # outward
+    start = leaf._bound(points)
+    way = np.sign(start)[:, None] * direction
+    far = 2 * reach
+    there = np.sign(leaf._bound(points + far[:, None] * way)) != np.sign(start)
+    points, way, low, high, sign = points[there], way[there], np.zeros(there.sum()), far[there], np.sign(start[there])
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        same = np.sign(leaf._bound(points + middle[:, None] * way)) == sign
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    placed = points + ((low + high) / 2)[:, None] * way
+    return placed, -_gradients(leaf, placed, SLOPE * size)
+
+
+def _gradients(leaf: Domain, points: np.ndarray, step: float) -> np.ndarray:
+    """Unit vectors along the gradient of the distance, (P, 3), by differences of fourth order."""
+    found = np.empty_like(points)
+    for axis in range(3):
+        move = np.zeros(3)
+        move[axis] = step
+        near = leaf._bound(points + move) - leaf._bound(points - move)
+        far = leaf._bound(points + 2 * move) - leaf._bound(points - 2 * move)
+        found[:, axis] = (8 * near - far) / (12 * step)
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    return found / np.where(length > 0, length, 1.0)
+
+
+class _Shaper:
+    """Finds what lies inside of every cell."""
+
+    def __init__(self, domain: Domain, cells: Cells):
+        self.domain, self.cells = domain, cells
+        self.step = STEP * float(max(np.subtract(domain.upper, domain.lower)))
+        self.surfaces = surfaces_of(domain, cells)
+        points = lattice(cells.lower, cells.upper, LATTICE)
+        self.within = domain._inside(points.reshape(-1, 3)).reshape(points.shape[:2])  # (n, P)
+        low = np.where(self.within[:, :, None], points, np.inf).min(axis=1)
+        high = np.where(self.within[:, :, None], points, -np.inf).max(axis=1)
+        self.low, self.high = low, high  # frames of what lies inside
+
+    def solid(self) -> Solid:
+        cells = self.cells
+        share = self.within.mean(axis=1)
+        cut = (share > 0) & (share < 1)
+        for surface in self.surfaces:
+            cut[np.unique(surface.cells)] = True
+            np.minimum.at(self.low, surface.cells, surface.points)
+            np.maximum.at(self.high, surface.cells, surface.points)
+        inside = (share > 0) | cut
+        parts = [part for face in cells.faces() for part in self._parts(face, inside)]
+        whole = inside & ~cut
+        self.low[whole], self.high[whole] = cells.lower[whole], cells.upper[whole]
+        self.low, self.high = np.maximum(self.low, cells.lower), np.minimum(self.high, cells.upper)
+        patch, low, high = self._joined(inside, cut, parts)
+        plain = np.ones(len(low), dtype=bool)
+        plain[patch[cut]] = False
+        plain[np.bincount(patch[inside], minlength=len(low)) > 1] = False
+        area = np.zeros((len(low), 3))
+        np.add.at(area, patch[inside], self._areas()[inside])
+        curved = np.zeros(len(low), dtype=bool)
+        for surface in self.surfaces:
+            curved[patch[surface.cells]] = True
+        moved = [_between_patches(part, patch) for part in parts]
+        return Solid(
+            self.domain,
+            cells,
+            Cover(cells, patch, low, high),
+            tuple(part for part in moved if part.first != part.second),
+            area,
+            plain,
+            curved,
+        )
+
+    def _areas(self) -> np.ndarray:
+        """The boundary inside cells as seen along every coordinate, (n, 3): how often lines of the lattice cross it."""
+        table = self.within.reshape(-1, LATTICE, LATTICE, LATTICE)
+        width = self.cells.upper - self.cells.lower
+        found = np.empty((self.cells.count, 3))
+        for axis in range(3):
+            crossings = (np.diff(table, axis=axis + 1)).sum(axis=(1, 2, 3))
+            found[:, axis] = crossings / LATTICE**2 * np.delete(width, axis, axis=1).prod(axis=1)
+        return found
+
+    def _parts(self, face: Face, inside: np.ndarray) -> list[Part]:
+        """What of a face is shared, and what is boundary; numbers of cells, not of patches."""
+        others = [k for k in range(3) if k != face.axis]
+        unit = (np.arange(ON_FACE) + 0.5) / ON_FACE
+        grid = np.stack([g.ravel() for g in np.meshgrid(unit, unit, indexing="ij")], axis=1)
+        points = np.full((len(grid), 3), face.position)
+        points[:, others] = face.lower[others] + (face.upper - face.lower)[others] * grid
+        across = np.zeros(3)
+        across[face.axis] = self.step
+        below, above = self.domain._inside(points - across), self.domain._inside(points + across)
+        full = (face.upper - face.lower)[others].prod()
+        found = []
+        lower_cell, upper_cell = (face.first, face.second) if face.side else (face.second, face.first)
+        for kept, first, second, side in (
+            (below & above, lower_cell, upper_cell, 1),
+            (below & ~above, lower_cell, OUTSIDE, 1),
+            (above & ~below, upper_cell, OUTSIDE, 0),
+        ):
+            if not kept.any() or first < 0 or not inside[first] or (second >= 0 and not inside[second]):
+                continue
+            for cell in (first, second)[: 1 + (second >= 0)]:
+                self.low[cell] = np.minimum(self.low[cell], points[kept].min(axis=0))
+                self.high[cell] = np.maximum(self.high[cell], points[kept].max(axis=0))
+            area = float(kept.mean() * full)
+            found.append(Part(first, second, face.axis, side, face.position, face.lower, face.upper, area))
+        return found
+
+    def _joined(
+        self, inside: np.ndarray, cut: np.ndarray, parts: list[Part]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The patch of every cell, and the frames of the patches; slivers go where they share most."""
+        cells = self.cells
+        extent = (self.high - self.low) / (cells.upper - cells.lower)
+        goes_to = np.arange(cells.count)
+        waiting = inside & cut & (extent.min(axis=1) < SLIVER)
+        while waiting.any():  # slivers beside slivers follow those that have joined
+            most = np.zeros(cells.count)
+            for part in parts:
+                for cell, other in ((part.first, part.second), (part.second, part.first)):
+                    if min(cell, other) >= 0 and waiting[cell] and not waiting[other] and part.area > most[cell]:
+                        goes_to[cell], most[cell] = goes_to[other], part.area
+            if not most.any():
+                break
+            waiting = waiting & (most == 0)
+        kept = np.flatnonzero(inside & (goes_to == np.arange(cells.count)))
+        number = np.full(cells.count, OUTSIDE)
+        number[kept] = np.arange(len(kept))
+        patch = np.where(inside, number[goes_to], OUTSIDE)
+        low, high = np.full((len(kept), 3), np.inf), np.full((len(kept), 3), -np.inf)
+        own = np.flatnonzero(inside)
+        np.minimum.at(low, patch[own], self.low[own])
+        np.maximum.at(high, patch[own], self.high[own])
+        return patch, low, high
+
+
+def _between_patches(part: Part, patch: np.ndarray) -> Part:
+    second = OUTSIDE if part.second < 0 else int(patch[part.second])
+    rest = part.axis, part.side, part.position, part.lower, part.upper, part.area
+    return Part(int(patch[part.first]), second, *rest)

@@ -1,0 +1,206 @@
+"""Layout in a solid: about as many conditions as functions for every patch, whatever is cut off it.
+
+As in the plane: neighbours share their conditions as boxes do, on as much of a face as lies inside; what is left of a
+patch's functions goes to its boundary and its inside. But products of polynomials are too many functions for a corner
+that is cut off a box: with as many conditions, the field is worse by a digit or two than with points as dense as those
+of boxes, and the smallest weights for the rest. Points are picked from many by pivoted QR: those at which polynomials
+differ most.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial import chebyshev
+
+from cnf.pde.domains.boundary import Piece
+from cnf.pde.patches.layout import Seam, joined, tensor_grid
+from cnf.pde.patches.shaped_layout import Arc, ShapedLayout
+from cnf.pde.patches.solid import LATTICE, Part, Solid, Surface, surfaces_in
+
+CANDIDATES = 3  # points to pick from, times what is wanted
+CROWDED = 1.3  # points on the curved boundary at most, relative to a face of a box of the same area
+COVERED = 1 - 1e-9  # share of a face that counts as all of it
+
+
+def lay_out_solid(solid: Solid, degree: tuple[int, ...]) -> ShapedLayout:
+    """Points for equations of second order."""
+    return _Layout(solid, degree).found()
+
+
+class _Layout:
+    def __init__(self, solid: Solid, degree: tuple[int, ...]):
+        self.solid, self.degree = solid, degree
+        self.taken = np.zeros(solid.cover.count, dtype=np.int64)  # conditions that patches have so far
+        self.inner = [p - 1 for p in degree]
+        tops = (np.indices([p + 1 for p in degree]).reshape(3, -1) == np.array(degree)[:, None]).sum(axis=0)
+        self.functions = int((tops < 2).sum())
+
+    def found(self) -> ShapedLayout:
+        seams = self._seams()
+        arcs = self._flat_boundary()
+        inside = []
+        for patch in range(self.solid.cover.count):
+            left, usual = self.functions - int(self.taken[patch]), int(np.prod(self.inner))
+            around = 0
+            if self.solid.curved[patch]:
+                area = self._curved_area(patch) * max(self.degree) ** 2
+                around = min(max(left - usual, round(area), 1), round(CROWDED * area) + 1, left)
+                arcs += self._on_surfaces(patch, around)
+            inside.append(self._inside(patch, min(left - around, usual)))
+        owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
+        none = np.zeros((0, 3)), (owners, owners[:0])
+        return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {})
+
+    def _seams(self) -> dict[tuple[int, str], Seam]:
+        """Ties: values at points of the finer patch, fluxes at those of the coarser one."""
+        groups: dict[tuple[str, int, int, float], list[Part]] = defaultdict(list)
+        frame = self.solid.cover.upper - self.solid.cover.lower
+        for part in self.solid.parts:
+            if part.second < 0:
+                continue
+            width = [np.delete(frame[k], part.axis).prod() for k in (part.first, part.second)]
+            finer_second = width[1] < width[0] * (1 - 1e-9)
+            fine, coarse = (part.second, part.first) if finer_second else (part.first, part.second)
+            groups["fine", fine, part.axis, part.position].append(part)
+            groups["coarse", coarse, part.axis, part.position].append(part)
+        found: dict[tuple[int, str], list[Seam]] = defaultdict(list)
+        for (kind, owner, axis, _), parts in groups.items():
+            for points, part in self._on_parts(owner, parts, part_is_lower(owner, parts)):
+                ends = (np.full(len(points), k) for k in (part.first, part.second))
+                found[axis, kind].append(Seam(axis, points, *ends))
+        return {key: joined(own) for key, own in found.items()}
+
+    def _flat_boundary(self) -> list[Arc]:
+        """The boundary where it runs along faces of cells."""
+        groups: dict[tuple[int, int, int, float], list[Part]] = defaultdict(list)
+        for part in self.solid.parts:
+            if part.second < 0:
+                groups[part.first, part.axis, part.side, part.position].append(part)
+        found = []
+        for (owner, axis, side, _), parts in groups.items():
+            for points, _ in self._on_parts(owner, parts, side == 0):
+                normals = np.zeros_like(points)
+                normals[:, axis] = 2 * side - 1
+                if side and points[0, axis] < self.solid.domain.upper[axis]:  # a point on a cut is the upper cell's
+                    points[:, axis] = np.nextafter(points[0, axis], -np.inf)
+                found += [Arc(piece, points[own], normals[own]) for piece, own in self.solid.by_shape(points)]
+        return found
+
+    def _on_parts(self, owner: int, parts: Sequence[Part], lower: bool) -> list[tuple[np.ndarray, Part]]:
+        """The points of a patch on one of its faces, part by part."""
+        axis, position = parts[0].axis, parts[0].position
+        others = [k for k in range(3) if k != axis]
+        along = [1 if k == axis else p - (lower and k > axis) for k, p in enumerate(self.degree)]  # as boxes have
+        low, high = self.solid.cover.lower[owner].copy(), self.solid.cover.upper[owner].copy()
+        low[axis] = high[axis] = position
+        full, area = (high - low)[others].prod(), sum(part.area for part in parts)
+        if area >= COVERED * full:
+            points = tensor_grid(low[None], high[None], along)[0]
+        else:
+            wanted = max(1, round(area / full * along[others[0]] * along[others[1]]))
+            start, end = (f([getattr(p, n) for p in parts], axis=0) for f, n in ((np.min, "lower"), (np.max, "upper")))
+            start, end = np.maximum(start, low), np.minimum(end, high)
+            share = min(1.0, area / max((end - start)[others].prod(), 1e-300))
+            points = self._picked_on_face(parts, start, end, wanted, share)
+        self.taken[owner] += len(points)
+        found = []
+        for part in parts:
+            own = self._on_rectangle(points, part, others)
+            if own.any():
+                found.append((points[own], part))
+                points = points[~own]
+        self.taken[owner] -= len(points)  # beyond all parts, by rounding
+        return found
+
+    @staticmethod
+    def _on_rectangle(points: np.ndarray, part: Part, others: list[int]) -> np.ndarray:
+        x = points[:, others]
+        return np.all((x >= part.lower[others]) & (x <= part.upper[others]), axis=1)
+
+    def _picked_on_face(
+        self, parts: Sequence[Part], low: np.ndarray, high: np.ndarray, wanted: int, share: float
+    ) -> np.ndarray:
+        others = [k for k in range(3) if k != parts[0].axis]
+        count = max(8, int(np.ceil(np.sqrt(CANDIDATES * wanted / max(share, 0.05)))) + 2)
+        grid = tensor_grid(low[None], high[None], [count if k in others else 1 for k in range(3)])[0]
+        kept = np.zeros(len(grid), dtype=bool)
+        for part in parts:
+            own = np.flatnonzero(self._on_rectangle(grid, part, others) & ~kept)
+            kept[own] = self.solid.on_part(grid[own], part)
+        return picked(grid[kept], grid[kept][:, others], wanted)
+
+    def _surfaces(self, patch: int, count: int) -> list[Surface]:
+        """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
+        solid = self.solid
+        cells = np.flatnonzero(solid.cover.patch == patch)
+        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
+        found: list[Surface] = []
+        for along in (LATTICE, 2 * LATTICE, 3 * LATTICE):
+            everywhere = surfaces_in(solid.domain, solid.cells, low, high, along)
+            found = [own for surface in everywhere if len((own := surface.of(cells)).points)]
+            if sum(len(surface.points) for surface in found) >= CANDIDATES * count:
+                break
+        return found
+
+    def _curved_area(self, patch: int) -> float:
+        """The curved boundary of a patch, in faces of its frame."""
+        frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
+        faces = np.array([np.delete(frame, k).prod() for k in range(3)])
+        return float(np.linalg.norm(self.solid.area[patch] / faces))
+
+    def _on_surfaces(self, patch: int, count: int) -> list[Arc]:
+        surfaces = self._surfaces(patch, count)
+        points, normals = (np.concatenate([getattr(s, n) for s in surfaces]) for n in ("points", "normals"))
+        owner = np.repeat(np.arange(len(surfaces)), [len(s.points) for s in surfaces])
+        frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
+        flat = (points - points.mean(axis=0)) / frame
+        flat = flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T  # along the boundary
+        chosen = pick(flat, count)
+        return [
+            Arc(Piece(surface.names), points[own], normals[own])
+            for k, surface in enumerate(surfaces)
+            if len(own := chosen[owner[chosen] == k])
+        ]
+
+    def _inside(self, patch: int, count: int) -> np.ndarray:
+        """`count` points of the inside of a patch, (P, 3)."""
+        solid = self.solid
+        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
+        if solid.whole[patch] and count == np.prod(self.inner):
+            return tensor_grid(low, high, self.inner)[0]
+        own, along = np.zeros((0, 3)), int(np.ceil((CANDIDATES * count) ** (1 / 3))) + 1
+        while len(own) < CANDIDATES * count and along < 64:
+            grid = tensor_grid(low, high, [along] * 3)[0]
+            own = grid[(solid.cover.locate(grid) == patch) & solid.inside(grid)]
+            along = int(np.ceil(1.2 * along))
+        return picked(own, own, count)
+
+
+def part_is_lower(owner: int, parts: Sequence[Part]) -> bool:
+    """Whether parts of a face lie on the lower side of their owner."""
+    return all(part.second == owner for part in parts)
+
+
+def picked(points: np.ndarray, coordinates: np.ndarray, count: int) -> np.ndarray:
+    return points[np.sort(pick(coordinates, count))]
+
+
+def pick(points: np.ndarray, count: int) -> np.ndarray:
+    """Numbers of `count` points (P, d) at which polynomials of just as many weights differ most."""
+    if count <= 0 or not len(points):
+        return np.zeros(0, dtype=np.int64)
+    low, high = points.min(axis=0), points.max(axis=0)
+    unit = (points - (low + high) / 2) / np.where(high > low, (high - low) / 2, 1.0)
+    dimension, along = points.shape[1], 1
+    while along**dimension < count:
+        along += 1
+    products = np.ones((len(points), 1))
+    for k in range(dimension):
+        table = chebyshev.chebvander(unit[:, k], along - 1)
+        products = (products[:, :, None] * table[:, None, :]).reshape(len(points), -1)
+    _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True, check_finite=False)
+    return pivot[:count]
