@@ -110,7 +110,7 @@ def adapt(
     goal = BEST if target is None else target
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
-    solid = domain.dimension == 3 and not domain._is_box
+    solid = domain.dimension == 3 and orders.time is None and not domain._is_box
     corners_at = [c.centre for c in corners]
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
@@ -183,7 +183,7 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         area = question.places[k].region
         meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
         found += known_formulas(question.constraints[k], meets=meets)
-    if domain.dimension == 3 and not domain._is_box:
+    if domain.dimension == 3 and orders.time is None and not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
