@@ -18,6 +18,7 @@ NAMES = (
     "sparse",
     "patches",
     "shaped_patches",
+    "stokes_patches",
     "materials",
 )
 

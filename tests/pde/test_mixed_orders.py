@@ -12,8 +12,9 @@ import torch
 
 import cnf
 from cnf.bases import Cells
-from cnf.domains import Box, Difference, Disk, Domain
+from cnf.domains import Box, Difference, Disk, Domain, Polygon
 from cnf.errors import CnfWarning, UnderdeterminedError
+from cnf.pde.patches.adapting import corner_functions
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.orders import ABSENT, weigh
 from cnf.pde.patches.shaped import first_cells
@@ -165,6 +166,42 @@ def test_a_pressure_without_a_level_is_refused():
     problem = stokes(SQUARE, level="nothing", target=1e-4, underdetermined="minimum-norm")
     answer = problem.solve()
     assert answer.certificate.exact and max(answer.errors[n] for n in "uv") < 1e-4
+
+
+# -- corners -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vertices", "corner", "expected"),
+    [
+        ([(0, 0), (1, 0), (1, 1), (0, 1)], (0, 0), [2.7395934 + 1.1190245j]),
+        ([(-1, -1), (1, -1), (1, 1), (0, 1), (0, 0), (-1, 0)], (0, 0), [0.5444837, 0.9085292]),
+    ],
+)
+def test_exponents_of_stokes(vertices: list[tuple[int, int]], corner: tuple[int, int], expected: list[complex]):
+    """Moffatt's eddies in a right angle, and the two singular exponents of an inner corner: sin(k w) = +- k sin(w)."""
+    opening = 1.5 * np.pi if len(vertices) > 4 else np.pi / 2
+    for k in expected:
+        assert abs(np.sin(k * opening) ** 2 - (k * np.sin(opening)) ** 2) < 1e-5
+    question = question_of(stokes(Polygon(vertices)))
+    functions = corner_functions(question, orders_of(question))
+    found = next(f for f in functions if f.centre == corner)
+    assert found.lower == (0, 0, 1)
+    for k in expected:
+        assert np.abs(found.exponents - k).min() < 1e-6
+
+
+def test_corner_functions_of_stokes_solve_it():
+    """-Laplace u + grad p = 0 and div u = 0 by differences of values: the pressure has the exponent lower by one."""
+    question = question_of(stokes(Polygon([(0, 0), (1, 0), (1, 1), (0, 1)])))
+    functions = corner_functions(question, orders_of(question))[0]
+    x, unit, step = torch.tensor([[0.21, 0.34]], dtype=torch.float64), torch.ones(1, dtype=torch.float64), 1e-3
+    moved = [x, *(x + s * step * torch.eye(2, dtype=torch.float64)[k] for k in (0, 1) for s in (1, -1))]
+    u, v, p = (torch.cat([functions.columns(m, (0, 0), c, unit) for m in moved]) for c in range(3))  # (5, K)
+    for field, slope in ((u, p[1] - p[2]), (v, p[3] - p[4])):
+        laplace = (field[1:].sum(dim=0) - 4 * field[0]) / step**2
+        assert torch.allclose(laplace, slope / (2 * step), rtol=1e-4, atol=1e-4)
+    assert torch.allclose(u[1] - u[2], -(v[3] - v[4]), rtol=1e-4, atol=1e-7)
 
 
 # -- on other domains, and what follows from other conditions ------------------------------------------------------

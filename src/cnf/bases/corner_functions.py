@@ -32,7 +32,8 @@ class CornerFunctions:
 
     `exponents` (K,) may be complex, `profiles` (K, 2, C, N) are values of phi and chi at the N Chebyshev points of the
     angle. Of a complex function, real and imaginary part count: `parts` (K,) is 0 for the one, 1 for the other. A
-    `unit` of length is that of a patch: functions are of order one at that distance.
+    `unit` of length is that of a patch: functions are of order one at that distance. Exponents are those of velocities;
+    a channel that is a derivative of them, like a pressure, has `lower` (C,) ones by so many.
     """
 
     centre: tuple[float, float]
@@ -41,29 +42,34 @@ class CornerFunctions:
     exponents: np.ndarray
     profiles: np.ndarray
     parts: np.ndarray
+    lower: tuple[int, ...] = ()  # none: all channels have the same exponents
 
     def __post_init__(self) -> None:
         count = len(self.exponents)
         if self.profiles.ndim != 4 or self.profiles.shape[:2] != (count, 2) or self.parts.shape != (count,):
             raise BasisError("corner functions have one exponent, one profile and one part each")
+        if self.lower and (len(self.lower) != self.profiles.shape[2] or not all(0 <= n <= 4 for n in self.lower)):
+            raise BasisError("exponents of corner functions are lower by 0 to 4, for every channel")
         numbers = (np.array(self.centre), self.exponents, self.profiles, np.array([self.start, self.end]))
         if not all(np.isfinite(a).all() for a in numbers) or not 0 < self.end - self.start <= 2 * math.pi + 1e-9:
             raise BasisError("corner functions need finite numbers and an angle between 0 and 360 degrees")
 
-    def as_parts(self) -> tuple[list[float], Tensor, Tensor, Tensor]:
-        """As it is saved: centre and angles, exponents (K, 2), profiles (K, 2, C, N, 2), parts (K,)."""
+    def as_parts(self) -> tuple[list[float], Tensor, Tensor, Tensor, list[int]]:
+        """As it is saved: centre and angles, exponents (K, 2), profiles (K, 2, C, N, 2), parts (K,), lower ones."""
         numbers = (self.exponents, self.profiles)
         exponents, profiles = (torch.view_as_real(torch.from_numpy(a.astype(complex))) for a in numbers)
-        return [*self.centre, self.start, self.end], exponents, profiles, torch.from_numpy(self.parts)
+        place = [*self.centre, self.start, self.end]
+        return place, exponents, profiles, torch.from_numpy(self.parts), list(self.lower)
 
     @staticmethod
     def from_parts(given: Sequence[Any]) -> CornerFunctions:
         """The functions that `as_parts` describes; files come from anywhere, so everything is checked."""
-        if len(given) != 4:
-            raise BasisError(f"corner functions are saved as four parts, got {len(given)}")
-        place, *tensors = given
+        if len(given) not in (4, 5):  # the first ones had no lower exponents
+            raise BasisError(f"corner functions are saved as four or five parts, got {len(given)}")
+        place, *tensors = given[:4]
+        lower = list(given[4]) if len(given) == 5 else []
         numbers = isinstance(place, list) and len(place) == 4 and all(isinstance(v, int | float) for v in place)
-        if not numbers or not all(isinstance(t, Tensor) for t in tensors):
+        if not numbers or not all(isinstance(t, Tensor) for t in tensors) or not all(type(n) is int for n in lower):
             raise BasisError("corner functions are saved as four numbers, exponents, profiles and parts")
         exponents, profiles, parts = tensors
         if exponents.dim() != 2 or profiles.dim() != 5 or not 0 < len(exponents) <= MOST_FUNCTIONS:
@@ -72,11 +78,16 @@ class CornerFunctions:
             raise BasisError("exponents and profiles of corner functions are saved as pairs of numbers")
         pairs = (t.detach().to(torch.float64).cpu().contiguous() for t in (exponents, profiles))
         values, shapes = (torch.view_as_complex(t).numpy() for t in pairs)
-        return CornerFunctions((place[0], place[1]), place[2], place[3], values, shapes, parts.cpu().numpy())
+        centre, numbers_of = (place[0], place[1]), parts.cpu().numpy()
+        return CornerFunctions(centre, place[2], place[3], values, shapes, numbers_of, tuple(lower))
 
     @property
     def count(self) -> int:
         return len(self.exponents)
+
+    def lower_by(self, channel: int) -> int:
+        """By how much the exponents of a channel are lower."""
+        return self.lower[channel] if self.lower else 0
 
     def columns(self, x: Tensor, index: tuple[int, ...], channel: int, unit: Tensor) -> Tensor:
         """The derivative `index` of all functions of a channel at points (P, 2), units (P,): (P, K)."""
@@ -96,13 +107,14 @@ class CornerFunctions:
         plain, with_log = (table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
         log = torch.log(distance / unit)[:, None]
         found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
-        found = found / unit[:, None] ** sum(index)
+        found = found / unit[:, None] ** (sum(index) + self.lower_by(channel))
         return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(x)
 
     def _derivative(self, index: tuple[int, ...], channel: int) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients (2, K, N) of the profiles of a derivative, and the exponents."""
         maps = AngularMaps.of(self.start, self.end, self.profiles.shape[3])
-        profile, power = maps.chopped(self.profiles[:, :, channel].astype(complex)), self.exponents.astype(complex)
+        profile = maps.chopped(self.profiles[:, :, channel].astype(complex))
+        power = self.exponents.astype(complex) - self.lower_by(channel)
         for axis, times in enumerate(index):
             for _ in range(times):
                 chi = profile[:, 1] * maps.along[axis]

@@ -127,6 +127,7 @@ class Piecewise(Basis):
         own = len(evaluator.exponents)
         for channel, degrees in enumerate(self.channel_degrees or ()):
             found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
+        whole = [c for c in range(channels) if not self.channel_degrees or self.channel_degrees[c] == self.degree]
         highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
         for patch in np.flatnonzero(self.at_corner >= 0):
             count = self.corners[self.at_corner[patch]].count
@@ -134,7 +135,7 @@ class Piecewise(Basis):
             found[patch, 0, start : start + count] = True
             alone = (self.at_corner == self.at_corner[patch]).sum() == 1
             for k in range(count if alone else 0):
-                found[patch, k % channels, highest[k // channels]] = False
+                found[patch, whole[k % len(whole)], highest[k // len(whole)]] = False
         return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:

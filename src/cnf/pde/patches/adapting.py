@@ -169,7 +169,7 @@ def finer_on(domain: Domain) -> int:
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
     """Of all corners of a planar domain, for equations of second order."""
-    if question.domain.dimension != 2 or orders.time is not None or any(n != 2 for c in orders.highest for n in c):
+    if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
     found = (functions_at(question, corner) for corner in corners_of(question.domain))
     return [functions for functions in found if functions is not None]
@@ -248,6 +248,9 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     """What equations miss in every patch between their points, as an amplitude relative to the field's, (patches,)."""
     owner, points = points_between(mesh, question.seed + 1)
     half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2
+    for k, corner in enumerate(mesh.corners):  # where fields vary over the distance to the corner
+        near = mesh.at_corner[owner] == k
+        half[near] = np.minimum(half[near], np.linalg.norm(points[near] - corner.centre, axis=1)[:, None])
     x = torch.from_numpy(points)
     worst = np.zeros(mesh.patches.count)
     with torch.no_grad():
@@ -335,8 +338,10 @@ def refine(last: Round, orders: Orders) -> Cells:
     tails = coefficient_tails(last)[patch]  # (cells, D)
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
+    at_corner = cut.any(axis=1) & (patch >= 0) & (last.mesh.at_corner[patch] >= 0)
+    width = cells.upper - cells.lower
+    cut[at_corner] = (width > 0.75 * width.max(axis=1, keepdims=True))[at_corner]  # r^lambda has no direction
     if last.mesh.shaped is not None:
-        width = cells.upper - cells.lower
         cut &= width > SMALLEST * np.subtract(cells.upper.max(axis=0), cells.lower.min(axis=0)).max()
     return cut_together(cells, cut, time)
 

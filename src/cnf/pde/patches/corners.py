@@ -1,12 +1,15 @@
 """Corners: where the boundary bends, solutions behave like r^lambda phi(theta); which ones, the equations say.
 
 With u = r^lambda phi(theta), the highest derivatives of the equations inside and on the two edges give a quadratic
-eigenvalue problem for lambda on the interval of angles. This holds for any number of channels and any conditions.
+eigenvalue problem for lambda on the interval of angles. This holds for any number of channels and any conditions. A
+channel of lower order, like a pressure, goes with r^(lambda - 1); its profile has a degree lower by two, and its
+equation as many points less.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +22,12 @@ from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import MEETING, curves_of
 from cnf.pde.patches.question import Question
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
-HIGHEST = 5.0  # exponents above are smooth enough
+HIGHEST = 4.0  # exponents above are smooth enough: nearly polynomials of degree 12, and then weights are anything
 MOST = 10  # functions of a corner
 JUMP = 1e-4  # of the data: what jumps less is taken for rounding of where edges are looked at
 NEAR = 1e-7  # of the domain: where edges are looked at
@@ -96,14 +100,19 @@ def _corner(domain: Domain, centre: np.ndarray, first: End, second: End, size: f
 
 def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
     """What solutions look like there, apart from polynomials; None if polynomials do, or conditions are missing."""
-    coarse, fine = (Angular.of(question, corner, n) for n in NODES)
+    area = 0 if question.regions is None else _area(question.regions, corner)
+    inside = [] if area is None else question.inside_of(area)
+    if not inside:
+        return None
+    orders = Orders.of([question.constraints[k] for k in inside], question.time)
+    coarse, fine = (Angular.of(question, inside, orders, corner, n) for n in NODES)
     if coarse is None or fine is None:
         return None
     exponents: list[complex] = []
     profiles: list[np.ndarray] = []
     parts: list[int] = []
     for degree in (0, 1):
-        for profile in fine.from_data(degree) if fine.data_jump(degree, data_size(question, degree)) else ():
+        for profile in fine.from_data(degree) if fine.data_jump(degree, data_size(question, orders, degree)) else ():
             exponents.append(degree)
             profiles.append(profile)
             parts.append(0)
@@ -120,7 +129,8 @@ def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
     if not exponents:
         return None
     centre = (float(corner.centre[0]), float(corner.centre[1]))
-    return CornerFunctions(centre, corner.start, corner.end, np.array(exponents), np.stack(profiles), np.array(parts))
+    shapes = np.array(exponents), np.stack(profiles), np.array(parts)
+    return CornerFunctions(centre, corner.start, corner.end, *shapes, orders.lower if any(orders.lower) else ())
 
 
 def _area(regions: Regions, corner: Corner) -> int | None:
@@ -132,12 +142,12 @@ def _area(regions: Regions, corner: Corner) -> int | None:
     return int(found[0]) if len(found) == 1 else None
 
 
-def data_size(question: Question, degree: int) -> float:
+def data_size(question: Question, orders: Orders, degree: int) -> float:
     """How large the conditions on the boundary are, those of order `degree` and slopes of lower ones."""
     size = max(b - a for a, b in zip(question.domain.lower, question.domain.upper, strict=True))
     found = 0.0
     for place, condition in zip(question.places, question.constraints, strict=True):
-        lost = degree - condition.operator.order
+        lost = degree - max(_order(condition, r, orders) for r in range(condition.values.shape[1]))
         if place.kind != "interior" and lost >= 0:
             found = max(found, float(condition.values.abs().max()) / size**lost)
     return found
@@ -161,21 +171,35 @@ class Angular:
     channels: int
     powers: np.ndarray
     rows: tuple[Row, ...]
+    lower: tuple[int, ...]
 
     @staticmethod
-    def of(question: Question, corner: Corner, count: int) -> Angular | None:
+    def of(question: Question, inside: Sequence[int], orders: Orders, corner: Corner, count: int) -> Angular | None:
+        """Of the equations `inside` around the corner; None if they or the edges have not as many rows as it takes."""
         channels = len(question.space.channels)
         maps = AngularMaps.of(corner.start, corner.end, count)
         size = channels * count
         powers = np.zeros((3, size, size))
-        area = 0 if question.regions is None else _area(question.regions, corner)
-        inside = [] if area is None else question.inside_of(area)
-        if len(inside) != channels:
+        if len(orders.rows) != channels:
             return None
         at = torch.tensor(corner.centre[None], dtype=torch.float64)
-        for row, k in enumerate(inside):
-            block = slice(row * count, (row + 1) * count)
-            _add(powers, question.at(k, Sample(at, None)), maps, block, np.arange(count), 2, row=0)
+        free: list[int] = []  # rows that have conditions on the edges
+        multipliers = iter(np.flatnonzero(orders.multipliers))
+        block = 0
+        for k, equation in zip(inside, orders.equations, strict=True):
+            condition = question.at(k, Sample(at, None))
+            for r, restrains in enumerate(orders.restrains(equation)):
+                order = 2 + orders.weights.rows[block] if restrains and orders.weights else 2
+                own = slice(block * count, (block + 1) * count)
+                _add(powers, condition, maps, own, np.arange(count), order, r, orders.lower)
+                if restrains:  # at its ends, the highest degrees of the multiplier are zero instead
+                    column = int(next(multipliers)) * count
+                    for row, degree in ((own.start, count - 1), (own.stop - 1, count - 2)):
+                        powers[:, row] = 0.0
+                        powers[0, row, column : column + count] = maps.coefficients[degree]
+                else:
+                    free.append(block)
+                block += 1
         edge_rows: list[Row] = []
         for end, (curve, arc) in zip((0, count - 1), corner.edges, strict=True):
             step = math.copysign(NEAR * curve.measure, (curve.start + curve.end) / 2 - arc)
@@ -187,16 +211,16 @@ class Angular:
                 if question.holds(k, curve, points, normals)
             ]
             rows = [(c, r) for c in given for r in range(c.values.shape[1])]
-            if len(rows) != channels:
+            if len(rows) != len(free):
                 return None
-            for row, (condition, r) in enumerate(rows):
-                number = row * count + end
+            for block, (condition, r) in zip(free, rows, strict=True):
+                number = block * count + end
                 powers[:, number] = 0.0
-                order = max((sum(i) for p in condition.expanded() for q in p.requests for i in q.weights), default=0)
-                _add(powers, condition, maps, slice(number, number + 1), np.array([end]), order, row=r)
+                order = _order(condition, r, orders)
+                _add(powers, condition, maps, slice(number, number + 1), np.array([end]), order, r, orders.lower)
                 values = condition.values[:, r].detach().numpy()
                 edge_rows.append(Row(number, order, values, np.abs(arcs - corner_arc)))
-        return Angular(maps, channels, powers, tuple(edge_rows))
+        return Angular(maps, channels, powers, tuple(edge_rows), orders.lower)
 
     def data_jump(self, degree: int, usual: float) -> bool:
         """Whether what the edges ask for, at this degree in r, is more than a polynomial does, measured by `usual`."""
@@ -223,8 +247,10 @@ class Angular:
         wanted = np.concatenate([np.zeros_like(right), right / np.where(scale > 0, scale, 1.0)[:, None]])
         found = np.linalg.lstsq(block, wanted, rcond=1e-11)[0]  # chi, then phi
         cos, sin = self.maps.along
-        powers = np.stack([cos**k * sin ** (degree - k) for k in range(degree + 1)], axis=1)  # (N, m + 1)
-        polynomials = np.kron(np.eye(self.channels), powers)
+        blocks = []
+        for own in (degree - lower for lower in self.lower):  # none if negative
+            blocks.append(np.array([cos**k * sin ** (own - k) for k in range(own + 1)]).reshape(-1, count).T)
+        polynomials = scipy.linalg.block_diag(*blocks)
         chi, phi = found[:size], found[size:]
         phi = phi - polynomials @ np.linalg.lstsq(polynomials, phi, rcond=None)[0]
         u, values, _ = np.linalg.svd(np.concatenate([phi, chi]), full_matrices=False)
@@ -237,8 +263,21 @@ class Angular:
         return _solved(self.powers, len(self.maps.angles), self.channels)
 
 
+def _order(condition: Constraint, row: int, orders: Orders) -> int:
+    """The highest order in a row of a condition, where derivatives of lower channels count as much more."""
+    terms = condition.operator.rows[row]
+    return max((t.order + orders.lower[orders.channels.index(t.channel or "")] for t in terms), default=0)
+
+
 def _add(
-    powers: np.ndarray, condition: Constraint, maps: AngularMaps, block: slice, nodes: np.ndarray, order: int, row: int
+    powers: np.ndarray,
+    condition: Constraint,
+    maps: AngularMaps,
+    block: slice,
+    nodes: np.ndarray,
+    order: int,
+    row: int,
+    lower: Sequence[int],
 ) -> None:
     """The derivatives of the highest order of a condition, at nodes of the angle, as rows of the eigenvalue problem."""
     count = len(maps.angles)
@@ -248,17 +287,17 @@ def _add(
                 continue
             columns = slice(request.channel * count, (request.channel + 1) * count)
             for index, weight in request.weights.items():
-                if sum(index) != order:
+                if sum(index) + lower[request.channel] != order:
                     continue
-                for power, matrix in enumerate(_derivative(maps, index)):
+                for power, matrix in enumerate(_derivative(maps, index, lower[request.channel])):
                     powers[power, block, columns] += float(weight.reshape(-1)[0]) * matrix[nodes]
 
 
-def _derivative(maps: AngularMaps, index: tuple[int, ...]) -> list[np.ndarray]:
-    """d^index of r^lambda phi as matrices of 1, lambda, lambda^2, without the power of r."""
+def _derivative(maps: AngularMaps, index: tuple[int, ...], lower: int) -> list[np.ndarray]:
+    """d^index of r^(lambda - lower) phi as matrices of 1, lambda, lambda^2, without the power of r."""
     count = len(maps.angles)
     found = [np.eye(count), np.zeros((count, count)), np.zeros((count, count))]
-    lost = 0  # the exponent is lambda - lost by now
+    lost = lower  # the exponent is lambda - lost by now
     for axis, times in enumerate(index):
         along, across = np.diag(maps.along[axis]), np.diag(maps.across[axis]) @ maps.slope
         for _ in range(times):

@@ -84,6 +84,19 @@ class Orders:
         found = tuple(bool(t < max(weights.channels)) for t in weights.channels)
         return found if sum(found) == sum(s < 0 for s in weights.rows) else none
 
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """By how much the order of every channel is lower than the highest: 1 for a pressure."""
+        if not any(self.multipliers) or self.weights is None:
+            return (0,) * len(self.channels)
+        return tuple(max(self.weights.channels) - t for t in self.weights.channels)
+
+    @property
+    def second(self) -> bool:
+        """Whether all channels have second order along all coordinates of space, apart from multipliers."""
+        own = [h for h, multiplier in zip(self.highest, self.multipliers, strict=True) if not multiplier]
+        return all(orders[k] == 2 for orders in own for k in self.spatial)
+
     def restrains(self, equation: Constraint) -> list[bool]:
         """Which rows of an equation of the interior are those that multipliers stand for, like a divergence."""
         start = 0
