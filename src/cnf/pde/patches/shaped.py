@@ -13,7 +13,7 @@ import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.meeting import TRACED, lattice
@@ -94,6 +94,8 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), reg
 
     No cell is left with two of the `corners` that have functions of their own.
     """
+    if isinstance(domain, Timed) and not domain._is_box:
+        return first_cells(domain.space).extended(domain.start, domain.end)
     cells = Cells(domain.lower, domain.upper)
     if not domain._is_box or regions is not None:
         cells = _cut_to_shape(domain, cells, regions)
