@@ -160,10 +160,10 @@ def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or (isinstance(domain, Timed) and not domain._is_box):
+    if space.dimension > 3 or (isinstance(domain, Timed) and not (domain._is_box or space.dimension == 2)):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time, and domains of other shapes without time so far; "
-            "use method = 'waves'",
+            "patches cover domains of up to three coordinates, and with time boxes and planar domains so far; use "
+            "method = 'waves'",
             WHERE,
         )
     if problem.regions is not None:
@@ -184,12 +184,14 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
+    wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
-    solid = domain.dimension == 3 and not domain._is_box
-    if (not domain._is_box and any(n != 2 for highest in own for n in highest)) or (solid and any(orders.multipliers)):
+    many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
+    if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in all coordinates and all channels "
-            "so far (in the plane, a pressure beside them as well); use method = 'waves'",
+            "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
+            "first order in time, in all channels, so far (in the plane without time, a pressure beside them as well); "
+            "use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
