@@ -181,7 +181,8 @@ def judge(lines: Sequence[Line]) -> list[tuple[str, bool]]:
         closer, wanted = sum(line.closer_at_equal_time for line in compared), math.ceil(count * 12 / 16)
         figures.append((f"smaller error in equal time: {closer} of {count} (asked {wanted})", closer >= wanted))
     runs = [c for line in lines for c in line.ours.values() if not c.get("note")]
-    ratios = [c["estimate"] / max(c["error"], PROBLEMS[c["problem"]].digits) for c in runs]
+    floors = [PROBLEMS[c["problem"]].digits for c in runs]  # below that the reference says nothing about either
+    ratios = [max(c["estimate"], low) / max(c["error"], low) for c, low in zip(runs, floors, strict=True)]
     within = sum(0.1 <= r <= 10 for r in ratios)
     low = sum(r < 1 / 3 for r in ratios)
     figures.append(

@@ -115,6 +115,11 @@ class ConstrainedField(nn.Module):
         """Use these weights for the field as it is now, instead of solving, until anything they depend on changes."""
         self._saved = (*self._saved, (self._key(), weights))
 
+    def release(self) -> None:
+        """Keep the solution and let go of its factorisation, which is what takes memory."""
+        if self._cache is not None:
+            self._cache = (self._cache[0], None, self._cache[2])
+
     @property
     def certificate(self) -> Certificate:
         return self.solution.certificate

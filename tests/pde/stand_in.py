@@ -46,8 +46,9 @@ class StandIn:
     seconds: float = 1.5
     extra: dict[str, Any] = field(default_factory=dict)
     measured: float | None = None
-    source: str = "residual between the points, second solution"
+    source: str = "a second field from other points, values on the boundary between the points"
     off_target: str = ""
+    largest: dict[str, float] = field(default_factory=dict)
 
     @property
     def estimate(self) -> float:
@@ -140,6 +141,7 @@ def solve(
         ),
         exact=exact,
         seed=0,
+        solving=SimpleNamespace(target=None),
     )
     return StandIn(
         problem=problem,
@@ -148,6 +150,7 @@ def solve(
         certificate=solution.certificate,
         tuning=make_trials(),
         held_out={n: 1e-6 if on == "interior" else math.nan for n, on, _, _ in equations},
+        largest={n: 1e-5 if on == "interior" else math.nan for n, on, _, _ in equations},
         disagreement=2.5e-7,
         errors=dict.fromkeys(space.channels, 1.25e-8) if exact else None,
     )

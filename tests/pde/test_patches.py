@@ -396,9 +396,10 @@ def test_unfit_problems_are_refused():
     """What patches cannot do is said before anything is solved, with what to do instead."""
     laplace = {"interior": r"\Delta u = 0", "boundary": "u = 1"}
     disk = cnf.domains.Disk((0, 0), 1)
-    with pytest.raises(ProblemError, match="without time"):
+    with pytest.raises(ProblemError, match="planar domains"):
         heat = {"interior": r"u_t = \Delta u", "boundary": "u = 1", "t = 0": "u = 1"}
-        solve(coordinates="x y t", domain=cnf.domains.Timed(disk, 0, 1), equations=heat)
+        ball = cnf.domains.Timed(cnf.domains.Ball((0, 0, 0), 1), 0, 1)
+        solve(coordinates="x y z t", domain=ball, equations=heat)
     with pytest.raises(ProblemError, match="second order"):
         solve(coordinates="x y", domain=disk, equations={"interior": "u_x + u_y = 0", "boundary": "u = 1"})
     with pytest.raises(ProblemError, match="through the inside"):

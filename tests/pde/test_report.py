@@ -281,6 +281,7 @@ def test_table():
         f"{residual.absolute:.1e}",
         f"{residual.relative:.1e}",
         "1.0e-06",
+        "1.0e-05",
     ]
     assert lines[3].split()[-1] == "-"
     text = "\n".join(lines[4:])

@@ -16,6 +16,7 @@ import cnf
 from cnf.errors import CnfWarning, ProblemError, UnderdeterminedError
 from cnf.pde.problems import planning
 from cnf.pde.problems.answer import make_grid
+from cnf.pde.report.folder import write_answer
 from cnf.pde.tuning import Trial
 
 SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
@@ -358,3 +359,72 @@ def test_bad_grids(counts: Any):
     answer = square(points=9, tuning="none", solve={"underdetermined": "minimum-norm"}).solve()
     with pytest.raises(ProblemError, match="grid"):
         make_grid(answer.problem, answer.solution, counts)
+
+
+# -- the estimate ------------------------------------------------------------------------------------------------------
+
+
+def test_a_peak_that_no_point_has_seen_is_in_the_estimate():
+    """-u'' = a bump of width 1e-4 and height 1e4: every condition holds, and nothing is claimed."""
+    narrow = r"-u_{xx} = 10000 e^{-(x - 0.41234)^2 / 0.00000001}"
+    problem = line({"interior": narrow, "boundary": "u = 0"}, solve={"method": "waves"})
+    answer = problem.solve()
+    assert answer.certificate.exact and answer.estimate > 0.5 and not answer.resolved
+    assert "target of 1e-03 is not reached" in answer.off_target
+    wide = line({"interior": r"-u_{xx} = 10 e^{-(x - 0.41234)^2 / 0.04}", "boundary": "u = 0"}, points=60).solve()
+    assert wide.estimate < 1e-6 and not wide.off_target
+
+
+def test_values_missed_on_the_boundary_are_in_the_estimate():
+    """Three waves along each side of a square on four points each: no estimate is below what the sides miss."""
+    wavy = r"u = \sin(6 \pi x) + \sin(6 \pi y)"
+    equations = [{"on": "interior", "equation": r"\Delta u = 0"}, {"on": "boundary", "equation": wavy}]
+    answer = square(equations, points={"count": 60, "boundary": 16}, solve={"method": "waves"}).solve()
+    t = torch.linspace(0, 1, 401, dtype=torch.float64)
+    side = torch.stack([t, torch.zeros_like(t)], dim=1)
+    missed = (answer(side)[:, 0] - torch.sin(6 * math.pi * t)).square().mean().sqrt()
+    assert answer.estimate > 0.1 * float(missed) > 1e-3 and answer.off_target
+
+
+def test_figures_between_the_points_come_from_uniform_points_of_their_own():
+    """Drawn once per seed, uniform in both halves, and none is a point of the conditions or of the tuning."""
+    problem = square()
+    drawn = {c.name: c.points for c in problem.drawn()}
+    assert all(torch.equal(c.points, drawn[c.name]) for c in problem.drawn())
+    for used in (*problem.constraints, *problem.checks()):
+        assert torch.cdist(drawn[used.name], used.points).min() > 0
+    share = (drawn["interior"][:, 0] < 0.5).double().mean()
+    assert len(drawn["interior"]) == 1000 and abs(float(share) - 0.5) < 0.06
+
+
+def test_tuning_stops_at_the_target():
+    """With a target of 1e-3 fewer trials are made than without, and the error is below it."""
+    asked = square(exact=SINE, points=100, solve={"method": "waves", "target": 1e-3}).solve()
+    free = square(exact=SINE, points=100, solve={"method": "waves"}).solve()
+    assert len(asked.tuning.trials) < len(free.tuning.trials)
+    assert asked.errors is not None and asked.errors["u"] <= asked.estimate * 3 and asked.estimate <= 1e-3
+
+
+@pytest.mark.parametrize("dimension", [4, 5])
+def test_four_and_five_dimensions(dimension: int, tmp_path):
+    """-Laplace u = d sin(x + y + ...) with its values on the boundary, where at most half of the points lie.
+
+    The error is small, the estimate no smaller than a third of it, and everything is written.
+    """
+    names = "x y z w v"[: 2 * dimension - 1]
+    sine = rf"\sin({' + '.join(names.split())})"
+    problem = cnf.Problem(
+        names,
+        domain=cnf.Box((0,) * dimension, (1,) * dimension),
+        equations={"interior": rf"-\Delta u = {dimension} {sine}", "boundary": f"u = {sine}"},
+        points={"count": 150},
+        exact=sine,
+    )
+    inside, boundary = (c.points.shape[0] for c in problem.constraints)
+    assert inside == 150 and boundary <= 160
+    answer = problem.solve()
+    assert answer.errors is not None and answer.measured is None
+    assert answer.errors["u"] < 1e-2 and answer.estimate > answer.errors["u"] / 3
+    assert math.prod(answer.grid().shape) <= 100_000
+    write_answer(answer, tmp_path / "out")
+    assert (tmp_path / "out" / "report.html").exists()

@@ -127,6 +127,30 @@ class Cells:
             active = active[self._axis[node[active]] >= 0]
         return self._child[node, 0]
 
+    def section(self, axis: int, position: float) -> tuple[Cells, np.ndarray]:
+        """The cells that the plane at `position` of a coordinate meets, as cells of the others, and their numbers."""
+        kept = [k for k in range(self.dimension) if k != axis]
+        found = Cells(self.lower.min(axis=0)[kept].tolist(), self.upper.max(axis=0)[kept].tolist())
+        node = np.array([0])  # of every cell found so far
+        while (self._axis[node] >= 0).any():
+            across = self._axis[node] == axis
+            node[across] = self._child[node[across], (position >= self._position[node[across]]).astype(np.int64)]
+            for k, own in enumerate(kept):
+                (cut,) = np.nonzero(self._axis[node] == own)
+                if len(cut):
+                    found = found.cut(cut, k, self._position[node[cut]].tolist())
+                    below, above = self._child[node[cut]].T
+                    node = np.append(node, above)
+                    node[cut] = below
+        return found, self._child[node, 0]
+
+    def extended(self, low: float, high: float) -> Cells:
+        """The same cells with one more coordinate, from `low` to `high` each."""
+        found = Cells([*self.lower.min(axis=0), low], [*self.upper.max(axis=0), high])
+        for chosen, axis, at in self._cuts:
+            found = found.cut(chosen, axis, at.tolist())
+        return found
+
     def faces(self) -> list[Face]:
         """Every pair of cells that share more than an edge, and every face on the boundary."""
         found: list[Face] = []

@@ -103,7 +103,8 @@ def _conflicts(
     if bool(empty.any()):
         who = torch.nonzero(empty)[:, 0].tolist()
         return [_described(who, owners, constraints, "cannot be met: every basis function vanishes under its operator")]
-    u, s, _ = torch.linalg.svd(rows, full_matrices=False)
+    square = torch.linalg.qr(rows.T, mode="r").R.T if rows.shape[0] < rows.shape[1] else rows  # the same left vectors
+    u, s, _ = torch.linalg.svd(square, full_matrices=False)
     reached = u[:, s > DEPENDENT * s[0]]
     missed = sides - reached @ (reached.T @ sides)
     kept = reached.shape[1]

@@ -256,6 +256,11 @@ class TiedFactor:
         parts = [f.solve_transposed(rest[k]) for k, f in enumerate(self.local)]
         return np.concatenate(parts) if parts else np.zeros(0), ties
 
+    def within(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What rows (M,) and entries of ties (E,) are multiplied by where y (cells, n) is the smallest solution."""
+        rows, ties = self.solve_transposed(y)
+        return rows, ties[self.ties.rows]
+
 
 def merging_order(centres: np.ndarray, time: int | None = None) -> list[tuple[int, int]]:
     """Pairs to merge, neighbours first: cells halved again and again across their longest extent, from the bottom up.

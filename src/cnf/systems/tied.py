@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +14,14 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator, Tie
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
+from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
 
+Factor = TiedFactor | MarchedFactor
+
 ENTRIES = 2**21  # numbers of rows evaluated at once
+MANY = 2**25  # numbers of rows from which on those of a field in time are evaluated slab by slab
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
 
 
@@ -29,7 +34,8 @@ class Tied(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
-        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size)
+        lazily = basis.time is not None and not torch.is_grad_enabled()
+        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size, lazily)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         return TiedPlan(self, basis, evaluator, system, torch.from_numpy(column))
 
@@ -47,11 +53,11 @@ class TiedSystem:
     conditions of ties come last.
     """
 
-    table: Tensor
+    table: Tensor | Rows
     starts: np.ndarray
     tied_rows: np.ndarray
     tied_cells: np.ndarray
-    vectors: Tensor
+    vectors: Tensor | Rows
     order: np.ndarray
     ties: int  # conditions over several cells
 
@@ -74,18 +80,26 @@ class TiedPlan(Plan):
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
-        vectors, table = (a.detach().double().numpy() for a in (system.vectors, system.table))
+        vectors: Any  # rows that are worked out on demand pass for arrays while slabs ask for them one by one
+        table: Any
+        vectors, table = (
+            a if isinstance(a, Rows) else a.detach().double().numpy() for a in (system.vectors, system.table)
+        )
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
-        factor = TiedFactor(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy())
+        keep = torch.is_grad_enabled()
+        factor = factored(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy(), keep)
         object.__setattr__(self, "factor", factor)
 
-    factor: TiedFactor = None  # type: ignore[assignment]
+    factor: Factor = None  # type: ignore[assignment]
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
         right, tied = self.system.right([*targets, *brought])
-        found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
+        if isinstance(self.system.table, Rows):
+            found = torch.from_numpy(self.factor.solve(right.numpy(), tied.numpy()) * self.factor.column).to(right)
+        else:
+            found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
         channels = len(self.basis.space.channels)
         weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
         if self.evaluator.extra:
@@ -104,7 +118,7 @@ class _SolveTied(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: TiedFactor) -> Tensor:
+    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: Factor) -> Tensor:
         found = factor.solve(right.detach().double().numpy(), tied.detach().double().numpy())
         y = torch.from_numpy(found).to(right)
         ctx.factor = factor
@@ -115,27 +129,27 @@ class _SolveTied(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: Tensor):
         table, vectors, y = ctx.saved_tensors
-        factor: TiedFactor = ctx.factor
+        factor: Factor = ctx.factor
         column = torch.from_numpy(factor.column).to(y)
         g = grad * column
         rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g.double().numpy()))
         grad_table = grad_vectors = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(y.double().numpy()))
+            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.within(y.double().numpy()))
             owner = torch.from_numpy(np.repeat(np.arange(y.shape[0]), np.diff(factor.starts)))
             cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
             back = torch.zeros_like(y).index_add(0, owner, table * rows[:, None])
             back = back.index_add(0, cells, vectors * ties[numbers][:, None])
             rest, scaled = (g - back * column) * column, y * column
             grad_table = more[:, None] * rest[owner] - rows[:, None] * scaled[owner]
-            grad_vectors = more_ties[numbers][:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
+            grad_vectors = more_ties[:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
         return grad_table, grad_vectors, rows, ties, None
 
 
 class TiedAccount(Account):
     """Cells factored one by one, ties by one sparse system."""
 
-    def __init__(self, factor: TiedFactor, cells: int):
+    def __init__(self, factor: Factor, cells: int):
         self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
         self._rank = factor.rank
 
@@ -223,10 +237,47 @@ class Entries:
     sign: float
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows (K, C n) that are evaluated when they are asked for: all at once they would take too much memory."""
+
+    evaluator: PiecewiseEvaluator
+    entries: Sequence[Entries]
+    where: np.ndarray  # the row of every condition and cell of the entries, one after the other
+    start: int
+    shape: tuple[int, int]
+    functions: tuple[int, int]  # C, n
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """(k, C n) for numbers (k,)."""
+        target = np.full(self.shape[0] + 1, -1)
+        target[rows] = np.arange(len(rows))
+        place = self.where - self.start
+        wanted = target[np.where((place >= 0) & (place < self.shape[0]), place, self.shape[0])]
+        chosen, kept, done = [], [], 0
+        for e in self.entries:
+            own = wanted[done : done + len(e.cells)]
+            (at,) = np.nonzero(own >= 0)
+            done += len(e.cells)
+            if len(at):
+                part = torch.from_numpy(at)
+                chosen.append(Entries(e.points[part], e.request.at(part), e.conditions[part], e.cells[part], e.sign))
+                kept.append(own[at])
+        if not chosen:
+            return np.zeros((len(rows), self.shape[1]))
+        to = torch.from_numpy(np.concatenate(kept))
+        return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
+
+
 def gather(
-    evaluator: PiecewiseEvaluator, constraints: Sequence[Constraint], ties: Sequence[Tie], channels: int, n: int
+    evaluator: PiecewiseEvaluator,
+    constraints: Sequence[Constraint],
+    ties: Sequence[Tie],
+    channels: int,
+    n: int,
+    lazily: bool = False,
 ) -> TiedSystem:
-    """All conditions as rows over cells."""
+    """All conditions as rows over cells; `lazily`: evaluated when they are asked for, if they are many."""
     found: list[Entries] = []
     start = 0
 
@@ -244,10 +295,12 @@ def gather(
             for probe in condition.expanded():
                 add(probe, places, condition.points.shape[0], sign)
         start += tie.condition.rows
-    return _sorted(evaluator, found, start, channels, n)
+    return _sorted(evaluator, found, start, channels, n, lazily)
 
 
-def _sorted(evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int) -> TiedSystem:
+def _sorted(
+    evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int, lazily: bool
+) -> TiedSystem:
     """Entries of the same condition and cell are added up; conditions of one cell go to it, the others are ties."""
     cells = evaluator.cells.count
     pairs = torch.cat([e.conditions * cells + e.cells for e in entries]).numpy()
@@ -261,13 +314,21 @@ def _sorted(evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: in
     where = np.empty(len(keys), dtype=np.int64)  # the rows of the table come first, then those over several cells
     where[np.concatenate([own, shared])] = np.arange(len(keys))
     starts = np.searchsorted(place[own], np.arange(cells + 1))
-    whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
+    table: Tensor | Rows
+    vectors: Tensor | Rows
+    if lazily and len(keys) * channels * n > MANY:
+        rest = (len(keys) - len(own), channels * n)
+        table = Rows(evaluator, entries, where[inverse], 0, (len(own), channels * n), (channels, n))
+        vectors = Rows(evaluator, entries, where[inverse], len(own), rest, (channels, n))
+    else:
+        whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
+        table, vectors = whole[: len(own)], whole[len(own) :]
     return TiedSystem(
-        whole[: len(own)],
+        table,
         starts,
         np.searchsorted(tied, owner[shared]),
         place[shared],
-        whole[len(own) :],
+        vectors,
         np.concatenate([owner[own], tied]),
         len(tied),
     )

@@ -19,6 +19,7 @@ from cnf.bases.piecewise import Piecewise
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of, points_inside
@@ -36,6 +37,7 @@ from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
+DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
 FINER = 2  # degrees that the second opinion has more
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 MARKED = 0.03  # cells that are off by more than that share of the worst are cut
@@ -103,12 +105,12 @@ def adapt(
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    degree = (DEGREES[domain.dimension],) * domain.dimension
+    degree = degrees_on(domain)
     corners = corner_functions(question, orders)
     goal = BEST if target is None else target
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
-    solid = domain.dimension == 3 and not domain._is_box
+    solid = domain.dimension == 3 and orders.time is None and not domain._is_box
     corners_at = [c.centre for c in corners]
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
@@ -131,7 +133,7 @@ def adapt(
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or len(rounds) == 1:
-                finer = _solved(build_field(question, orders, last.mesh.raised(FINER)))
+                finer = _solved(build_field(question, orders, last.mesh.raised(finer_on(domain))))
                 off = field_difference(last.solution, finer, probes)
                 contradiction = contradicted(question, orders, last.mesh, last.solution)
                 estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
@@ -152,6 +154,19 @@ def adapt(
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
+def degrees_on(domain: Domain) -> tuple[int, ...]:
+    """Along every coordinate."""
+    found = [DEGREES[domain.dimension]] * domain.dimension
+    if isinstance(domain, Timed):
+        found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
+    return tuple(found)
+
+
+def finer_on(domain: Domain) -> int:
+    """Degrees that the second opinion has more: one where there are many functions, in the plane and time or beyond."""
+    return 1 if isinstance(domain, Timed) and domain.dimension > 2 else FINER
+
+
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
     """Of all corners of a planar domain, for equations of second order."""
     if question.domain.dimension != 2 or orders.time is not None or not orders.second:
@@ -168,7 +183,7 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         area = question.places[k].region
         meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
         found += known_formulas(question.constraints[k], meets=meets)
-    if domain.dimension == 3 and not domain._is_box:
+    if domain.dimension == 3 and orders.time is None and not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
@@ -176,6 +191,9 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         return found
     if not domain._is_box or regions is not None:
         for k, condition in enumerate(question.constraints):
+            if orders.time is not None and orders.time in (question.places[k].fixed or {}):
+                found += known_formulas(condition, orders.time, domain.lower[orders.time])
+                continue
             own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
             found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
         return found + interface_formulas(question)
@@ -213,7 +231,9 @@ def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
 def _solved(field: ConstrainedField) -> Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
-        return field.eval().solution
+        found = field.eval().solution
+    field.release()
+    return found
 
 
 def _round(question: Question, orders: Orders, mesh: Mesh) -> Round:

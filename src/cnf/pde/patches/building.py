@@ -20,7 +20,7 @@ from cnf.errors import OverdeterminedError
 from cnf.field import ConstrainedField
 from cnf.operators import partial
 from cnf.operators.operator import Operator
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.following import following, free_motions
@@ -30,6 +30,7 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
+from cnf.pde.patches.slabs import Slabs, lay_out_slabs
 from cnf.pde.patches.solid import Solid
 from cnf.pde.patches.solid_layout import lay_out_solid
 
@@ -44,7 +45,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | Solid | None = None
+    shaped: Shaped | Slabs | Solid | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
@@ -60,9 +61,12 @@ class Mesh:
         stiffness: Sequence[float] = (),
     ) -> Mesh:
         plain = domain is None or (domain._is_box and not corners and regions is None)
-        shaped: Shaped | Solid | None = None
+        shaped: Shaped | Slabs | Solid | None = None
         if domain is not None and not plain:
-            shaped = Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions)
+            if isinstance(domain, Timed):
+                shaped = Slabs.of(domain, cells)
+            else:
+                shaped = Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -76,6 +80,8 @@ class Mesh:
 
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
+        if isinstance(self.shaped, Slabs):
+            return lay_out_slabs(self.shaped, self.degree)
         if isinstance(self.shaped, Solid):
             return lay_out_solid(self.shaped, self.degree)
         return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
@@ -145,6 +151,8 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
         if mesh.shaped_layout is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             sample = face_sample(own, counts) if own else None
+        elif mesh.shaped_layout.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
+            sample = Sample(_tensor(mesh.shaped_layout.start), None)
         else:
             arcs = mesh.shaped_layout.arcs
             sample = arc_sample([a for a in arcs if question.holds(k, a.curve, a.points, a.normals)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.spatial import cKDTree
 
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 
 TRACED = 513  # points of a curve
@@ -16,6 +16,8 @@ LATTICE = 12  # points along every coordinate by which a cell is judged
 
 def meets_domain(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which boxes with corners (n, D) have a part of the domain in them."""
+    if isinstance(domain, Timed):
+        return meets_domain(domain.space, lower[:, :-1], upper[:, :-1])
     if domain._is_box:
         return np.all((lower < np.array(domain.upper)) & (upper > np.array(domain.lower)), axis=1)
     return _lattice_inside(domain, lower, upper).any(axis=1) | meets_boundary(domain, lower, upper)
@@ -30,6 +32,7 @@ def meets_boundary(domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.n
 def meets_curves(curves: Sequence[Curve], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which boxes with corners (n, D) may have a part of these curves in them, some near ones included."""
     near = np.zeros(len(lower), dtype=bool)
+    lower, upper = lower[:, :2], upper[:, :2]  # at all times
     for curve in curves:
         points, _ = curve.at(np.linspace(curve.start, curve.end, TRACED))
         spacing = curve.measure / (TRACED - 1)

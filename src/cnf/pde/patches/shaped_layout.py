@@ -52,7 +52,7 @@ class Border:
 
 @dataclass(frozen=True)
 class ShapedLayout:
-    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind.
+    """`interior` (P, D); `arcs` on the boundary; `seams` per coordinate and kind; `start` (P, D) of time, if any.
 
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
@@ -65,6 +65,7 @@ class ShapedLayout:
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
+    start: np.ndarray | None = None
 
     @property
     def count(self) -> int:
@@ -170,6 +171,13 @@ def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
         return min(max(run.start - a, a - run.end) for a in laps)
 
     return min(others, key=distance)
+
+
+def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,)."""
+    functions = (degree[0] + 1) * (degree[1] + 1) - 1
+    found = [_inside(shaped, patch, functions, [p + 1 for p in degree]) for patch in range(shaped.cover.count)]
+    return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 
 def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:

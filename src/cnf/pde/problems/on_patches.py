@@ -23,12 +23,12 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.between import Between, look_between
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import refuse_open
-from cnf.pde.tuning import HeldOutEquations
 from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
 from cnf.systems.tied import CellExpansion
@@ -60,9 +60,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
             "those that say the same twice"
         ) from None
     solution = adapted.chosen.solution
+    between = look_between(problem, solution)
     with torch.no_grad():
-        held_out = look_between(problem, solution) | look_across(question, solution, probes)[0]
-        boundary = miss_values(problem, probes, solution)
+        across = look_across(question, solution, probes)
+        boundary = max(between.boundary, miss_values(problem, probes, solution))
     judge(solution.certificate, "warn")
     tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
@@ -70,11 +71,12 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         adapted.chosen.field,
         solution,
         tuning,
-        held_out,
+        between.mean | across.mean,
         adapted.estimate,
         measure_errors(problem, solution),
         time.perf_counter() - started,
         measured=max(adapted.estimate, boundary),
+        largest=between.largest | across.largest,
     )
     if problem.solving.underdetermined == "refuse" and left_open(answer, adapted.chosen.mesh):
         refuse_open(answer)
@@ -123,52 +125,45 @@ def as_trial(found: Round) -> Trial:
     )
 
 
-def look_between(problem: Problem, solution: Solution) -> dict[str, float]:
-    """What every equation misses between its points."""
-    found = {c.name: math.nan for c in solution.constraints}
-    checks = problem.checks()
-    if checks:
-        found |= {name: float(value) for name, value in HeldOutEquations(checks).by_equation(solution).items()}
-    return found
-
-
 def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
     """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
     with torch.no_grad():
         size = float(solution(probes).square().mean().sqrt()) or 1.0
         values = [check for check in problem.checks() if check.operator.order == 0]
         off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
-        return max([look_across(question_of(problem), solution, probes)[1], *off])
+        return max([look_across(question_of(problem), solution, probes).boundary, *off])
 
 
-def look_across(question: Question, solution: Solution, probes: Tensor) -> tuple[dict[str, float], float]:
+def look_across(question: Question, solution: Solution, probes: Tensor) -> Between:
     """What the conditions on interfaces miss between their points, and what values there miss of the field's size."""
     if question.regions is None:
-        return {}, 0.0
+        return Between({}, {}, 0.0)
     basis, expansion = solution.basis, solution.expansion
     assert isinstance(basis, Piecewise) and isinstance(basis.cells, Cover) and isinstance(expansion, CellExpansion)
     orders = [orders_of(question, area) for area in range(question.areas)]
     size = float(solution(probes).square().mean().sqrt()) or 1.0
-    found, worst = {}, 0.0
+    mean, most, worst = {}, {}, 0.0
     for number, face in enumerate(question.regions.interfaces):
         points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
         border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
         for kind in ("values", "fluxes"):
             for tie in interface_ties(question, orders, number, kind, border):
-                off = float((expansion.jump(tie) - tie.condition.values).square().mean().sqrt())
-                found[tie.condition.name] = off / natural_sizes([*solution.constraints, tie.condition])[-1]
-                worst = max(worst, off / size) if kind == "values" else worst
-    return found, worst
+                off = (expansion.jump(tie) - tie.condition.values).abs()
+                natural = natural_sizes([*solution.constraints, tie.condition])[-1]
+                mean[tie.condition.name] = float(off.mean()) / natural
+                most[tie.condition.name] = float(off.max()) / natural
+                worst = max(worst, float(off.square().mean().sqrt()) / size) if kind == "values" else worst
+    return Between(mean, most, worst)
 
 
 def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
     space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or (isinstance(domain, Timed) and not domain._is_box):
+    if space.dimension > 3 or (isinstance(domain, Timed) and not (domain._is_box or space.dimension == 2)):
         raise ProblemError(
-            "patches cover boxes of up to three coordinates and time, and domains of other shapes without time so far; "
-            "use method = 'waves'",
+            "patches cover domains of up to three coordinates, and with time boxes and planar domains so far; use "
+            "method = 'waves'",
             WHERE,
         )
     if problem.regions is not None:
@@ -189,12 +184,14 @@ def refuse_unsuitable(problem: Problem) -> None:
             "v_t = ... instead of u_{tt} = ...",
             WHERE,
         )
+    wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
-    solid = domain.dimension == 3 and not domain._is_box
-    if (not domain._is_box and any(n != 2 for highest in own for n in highest)) or (solid and any(orders.multipliers)):
+    many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
+    if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in all coordinates and all channels "
-            "so far (in the plane, a pressure beside them as well); use method = 'waves'",
+            "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
+            "first order in time, in all channels, so far (in the plane without time, a pressure beside them as well); "
+            "use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:

@@ -49,7 +49,8 @@ class TuningOptions:
 class SolveOptions:
     """Relative residual to reach, what to do if the conditions leave the field open, and how it is solved.
 
-    `target` is the estimate of the error at which patches are good enough; None: the best that two minutes buy.
+    `target` is the estimate of the error that is good enough: tuning and refinement stop there, and what misses it, or
+    1e-3 without one, is a failure. None: the best bandwidth, and the best patches that two minutes buy.
     """
 
     tolerance: float = 1e-9
@@ -123,8 +124,6 @@ def read_solve(given: object) -> SolveOptions:
     known = ("tolerance", "underdetermined", "method", "target")
     table = check_table({} if given is None else given, known, ("solve",))
     method = check_choice(table.get("method", "auto"), METHODS, ("solve", "method"))
-    if "target" in table and method == "waves":
-        raise ProblemError("a target is for methods 'auto' and 'patches'; leave it out", ("solve", "target"))
     target = check_number(table["target"], ("solve", "target")) if "target" in table else None
     return SolveOptions(
         method=method,

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from cnf.pde.problems.problem import Problem
 
 ELSEWHERE = 7919  # added to the seed for the points of checks
+FRESH = 15485863  # and for those of the figures that are reported
+DRAWN, DRAWN_FACE = 1000, 400
 NORMAL = "n"
 FACE_LAYOUT = "grid"
 
@@ -55,8 +57,11 @@ class Placing:
 
     # -- constraints -----------------------------------------------------------------------------------------------
 
-    def constraints(self, share: float = 1.0) -> tuple[Constraint, ...]:
-        """All equations; with `share` below one at that part of the points of the interior."""
+    def constraints(self, share: float = 1.0, seed: int | None = None) -> tuple[Constraint, ...]:
+        """All equations; with `share` below one at that part of the points of the interior.
+
+        With a `seed`, as many other points of the same parts; what is known at its own points only keeps them.
+        """
         kept: dict[tuple, Sample] = {}
         found = []
         for k, (equation, place) in enumerate(zip(self.problem.equations, self.places, strict=True)):
@@ -64,9 +69,10 @@ class Placing:
                 found.append(self._constraint(k, None, {}))
                 continue
             count, layout = self.count(equation, place, share), self.layout(equation, place)
+            layout = layout if seed is None or layout != "grid" else "halton"  # a grid has no seed
             key = (place.text, place.region, count, layout)
             if key not in kept:
-                kept[key] = self._sampled(place, count, layout, share)
+                kept[key] = self._sampled(place, count, layout, share, self.problem.seed if seed is None else seed)
             found.append(self._constraint(k, kept[key], self._columns(place, share)))
         rows = sum(c.rows for c in found)
         if rows > LARGEST:
@@ -89,6 +95,23 @@ class Placing:
                 found.append(self._constraint(k, other, {}))
         return tuple(found)
 
+    def drawn(self) -> tuple[Constraint, ...]:
+        """The same equations at points drawn uniformly from their parts, which took no part in anything before."""
+        found, seed = [], self.problem.seed + FRESH
+        generator = torch.Generator().manual_seed(seed)
+        for k, place in enumerate(self.places):
+            if place.kind in ("file", "nowhere") or place.dimension_lost >= self.problem.domain.dimension:
+                continue
+            count = DRAWN if place.kind == "interior" else DRAWN_FACE
+            many = count if place.kind in ("interior", "slice") else 8 * count  # those of a boundary are spread evenly
+            at = sample_in(place, self.problem.domain, self.problem.regions, many, "random", seed)
+            if at is None:
+                continue
+            chosen = torch.randperm(at.points.shape[0], generator=generator)[:count]
+            at = Sample(at.points[chosen], None if at.normals is None else at.normals[chosen])
+            found.append(self._constraint(k, at, {}))
+        return tuple(found)
+
     def interior(self) -> int:
         """How many points the interior gets."""
         if self.cloud is not None:
@@ -107,6 +130,9 @@ class Placing:
             return 2
         else:
             full = default_count(place, domain, interior_spacing(domain, self.interior()))
+            if dimension > 3:  # most of a box is near its boundary: with the same spacing it would take all the points
+                whole = default_count(Place("boundary", ""), domain, interior_spacing(domain, self.interior()))
+                full = max(4, round(full * min(1.0, self.interior() / whole)))
             if place.kind in ("boundary", "shape") and self.problem.points.boundary is not None:
                 part = domain.boundary_measure(place.shape) / domain.boundary_measure()
                 full = max(1, round(self.problem.points.boundary * part))
@@ -116,14 +142,14 @@ class Placing:
         """As asked; faces and slices are covered evenly unless the equation itself says otherwise."""
         return equation.layout or (FACE_LAYOUT if place.kind == "slice" else self.problem.points.layout)
 
-    def _sampled(self, place: Place, count: int, layout: str, share: float) -> Sample:
+    def _sampled(self, place: Place, count: int, layout: str, share: float, seed: int) -> Sample:
         if place.kind == "interior" and self.cloud is not None:
             return Sample(_thinned(self.cloud.points, share, self.problem.seed), None)
         if place.kind == "file":
             assert place.file is not None
             return Sample(_thinned(place.file.points, share, self.problem.seed), None)
         problem = self.problem
-        found = sample_in(place, problem.domain, problem.regions, count, layout, problem.seed)
+        found = sample_in(place, problem.domain, problem.regions, count, layout, seed)
         assert found is not None  # equations of a region that has none of the part are left out
         return self._crowded(found, place) if problem.has_poles else found
 

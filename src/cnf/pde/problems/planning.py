@@ -25,6 +25,8 @@ FIRST = 2.0  # bandwidth over spacing where the search begins
 NARROWEST = 0.25  # and below which it never goes: functions that do not see each other
 WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds
 PROBES = 300
+BEST = 1e-13  # residual between the points: below, there is nothing to gain but rounding
+SAFELY = 0.1  # of the target: a field with that residual between the points is good enough
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -42,11 +44,11 @@ def make_plan(problem: Problem) -> Plan:
         start=first_settings(problem),
         rehearse=None if few is None else lambda settings: build_field(problem, few, settings),
         checks=held_out,
-        probes=probes,
         free=free,
         factors=(NARROWEST / FIRST, WIDEST / (FIRST * spacing(problem))),
         steps=problem.tuning.steps if "spread" in free else 0,
         seed=problem.seed,
+        enough=max(BEST, SAFELY * (problem.solving.target or 0.0)),
     )
 
 
@@ -88,17 +90,19 @@ def fewer_conditions(problem: Problem) -> tuple[Constraint, ...] | None:
     return problem.rehearsal(REHEARSAL / problem.conditions) if problem.conditions > REHEARSE else None
 
 
-def build_field(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> ConstrainedField:
-    """The field for one choice of settings."""
-    basis = build_basis(problem, constraints, settings)
+def build_field(
+    problem: Problem, constraints: Sequence[Constraint], settings: Settings, seed: int | None = None
+) -> ConstrainedField:
+    """The field for one choice of settings; `seed` of the waves if not that of the problem."""
+    basis = build_basis(problem, constraints, settings, problem.seed if seed is None else seed)
     tolerance = problem.solving.tolerance
     return ConstrainedField(basis, list(constraints), solver=Auto(reveal_rank=False), tolerance=tolerance)
 
 
-def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: Settings) -> Basis:
+def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: Settings, seed: int) -> Basis:
     space, kind, width = problem.space, problem.basis.type, list(settings.bandwidth)
     if kind == "random-fourier":
-        waves = RandomFourier(space, count_functions(space, constraints, settings.size), width, seed=problem.seed)
+        waves = RandomFourier(space, count_functions(space, constraints, settings.size), width, seed=seed)
         return Concat([waves, Kernel(space, problem.poles, Pole())]) if settings.poles else waves
     if kind == "hermite":
         return Hermite(space, list(constraints), Gaussian(width))
@@ -113,7 +117,7 @@ def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: S
             ("basis", "type"),
         ) from None
     if settings.spread:
-        generator = torch.Generator().manual_seed(problem.seed + 1)
+        generator = torch.Generator().manual_seed(seed + 1)
         noise = torch.randn(basis.log_bandwidth.shape, dtype=torch.float64, generator=generator)
         with torch.no_grad():
             basis.log_bandwidth.add_(settings.spread * noise.to(basis.log_bandwidth))

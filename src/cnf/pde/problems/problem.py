@@ -138,6 +138,14 @@ class Problem:
         """The equations at other points of the same parts, where they are not imposed."""
         return self._placing.checks()
 
+    def elsewhere(self, seed: int) -> tuple[Constraint, ...]:
+        """The same equations at as many other points."""
+        return self._placing.constraints(seed=seed)
+
+    def drawn(self) -> tuple[Constraint, ...]:
+        """The equations at points drawn uniformly, for figures that are reported."""
+        return self._placing.drawn()
+
     def check(self) -> Check:
         """What was read, how much of it there is, and hints about what is missing; nothing is solved."""
         from cnf.pde.problems.check import check_problem

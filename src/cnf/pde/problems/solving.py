@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
-import warnings
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from cnf.certificate import judge
-from cnf.errors import CnfError, CnfWarning, UnderdeterminedError
+from cnf.errors import UnderdeterminedError
 from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.between import differ_from_second, hidden_share, look_between
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
 from cnf.pde.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.uniqueness import lost_share
-from cnf.pde.tuning import Plan, Settings, Trial, Tuning, tune
-from cnf.pde.tuning.trial import Report, as_mapping
-from cnf.solution import Solution
+from cnf.pde.tuning import Settings, tune
+from cnf.pde.tuning.trial import Report
 
 LONG, SHORT = 0.5, 0.15  # waves of the test field, over the extent of the domain
 OPEN_SHORT = 0.02  # as below, for short waves, where a condition seems to be missing anyway
@@ -34,66 +29,25 @@ def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
     tuning = tune(plan, report)
     field = tuning.solved
     assert field is not None
-    with torch.no_grad():
-        solution = field.solution
-        second = second_trial(plan, tuning)
-        disagreement = None if second is None else difference(tuning.best.values, second.values)
-        held_out = measure_held_out(plan, solution)
+    solution = field.solution
+    between = look_between(problem, solution)
+    settings = Settings(**tuning.best.settings)  # type: ignore[arg-type]
     judge(solution.certificate, "warn")
     answer = Answer(
         problem,
         field,
         solution,
         replace(tuning, solved=None),
-        held_out,
-        disagreement,
+        between.mean,
+        differ_from_second(problem, settings, solution),
         measure_errors(problem, solution),
         time.perf_counter() - started,
+        largest=between.largest,
+        floor=max(between.boundary, hidden_share(problem)),
     )
     if problem.solving.underdetermined == "refuse":
         refuse_open(answer)
     return replace(answer, seconds=time.perf_counter() - started)
-
-
-def measure_held_out(plan: Plan, solution: Solution) -> dict[str, float]:
-    found = {c.name: math.nan for c in solution.constraints}
-    if plan.checks is not None:
-        found |= {name: float(value) for name, value in plan.checks.by_equation(solution).items()}
-    return found
-
-
-def second_trial(plan: Plan, tuning: Tuning) -> Trial | None:
-    """The next best field that meets the conditions too; one more is solved if there is none."""
-    best = tuning.best
-    others = [t for t in tuning.trials if t is not best and t.exact and t.values is not None]
-    full = [t for t in others if t.conditions == best.conditions]
-    if full or others:
-        return min(full or others, key=lambda t: t.score)
-    return None if best.values is None else second_opinion(plan, tuning)
-
-
-def second_opinion(plan: Plan, tuning: Tuning) -> Trial | None:
-    """The same conditions met with smaller bandwidths."""
-    chosen = Settings(**tuning.best.settings)  # type: ignore[arg-type]
-    other = replace(chosen.widened(0.8), steps=0)
-    assert plan.probes is not None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CnfWarning)
-            solution = plan.build(other).eval().solution
-    except CnfError:
-        return None
-    residual = math.nan if plan.checks is None else math.exp(float(plan.checks(solution)) / 2)
-    return Trial(as_mapping(other), math.nan, residual, values=solution(plan.probes))
-
-
-def difference(a: Tensor | None, b: Tensor | None) -> float:
-    """The largest relative difference of a channel, (P, C); channels that are almost zero count by the others."""
-    assert a is not None and b is not None
-    sizes = a.square().mean(dim=0).sqrt()
-    floor = 1e-3 * float(sizes.max())
-    off = (a - b).square().mean(dim=0).sqrt()
-    return float((off / sizes.clamp_min(floor or 1.0)).max())
 
 
 def refuse_open(answer: Answer) -> None:

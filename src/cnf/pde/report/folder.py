@@ -19,6 +19,7 @@ from cnf.pde.report.field_plots import plot_field
 from cnf.pde.report.page import write_report
 from cnf.pde.report.table import list_equations
 from cnf.pde.report.trial_plots import plot_trials
+from cnf.pde.tuning.trial import RESOLVED
 from cnf.reports.plots import check_pictures
 from cnf.reports.results import Run, publish
 
@@ -99,6 +100,7 @@ def summary_text(answer: Answer, run: Run | None = None) -> str:
                 "residual": row.absolute,
                 "relative_residual": row.relative,
                 "held_out_relative_residual": row.held_out,
+                "held_out_largest_relative_residual": row.largest,
             }
             for row in list_equations(answer)
         ],
@@ -111,6 +113,8 @@ def summary_text(answer: Answer, run: Run | None = None) -> str:
         "errors": answer.errors,
         "disagreement": answer.disagreement,
         "estimate": answer.estimate,
+        "target": problem.solving.target or RESOLVED,
+        "target_reached": not answer.off_target,
         "tuning": {
             "objective": tuning.objective,
             "interrupted": tuning.interrupted,

@@ -102,13 +102,13 @@ def _equations(answer: Answer) -> str:
             f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",
             f"<td>{escape(row.where)}</td>",
             f"<td class='number'>{row.points}</td>",
-            *(f"<td class='number'>{show_number(v)}</td>" for v in (row.absolute, row.relative, row.held_out)),
+            *(f"<td class='number'>{show_number(v)}</td>" for v in row.residuals),
         ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (
         "<h2>Equations</h2><div class='wide'><table><thead><tr><th>name</th><th>equation</th><th>where</th>"
         "<th class='number'>points</th><th class='number'>worst residual</th><th class='number'>relative</th>"
-        "<th class='number'>relative, between the points</th></tr></thead>"
+        "<th class='number'>relative, between the points: mean</th><th class='number'>max</th></tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 

@@ -29,7 +29,13 @@ class EquationRow:
     conditions: int
     absolute: float
     relative: float
-    held_out: float
+    held_out: float  # mean between the points
+    largest: float  # and the largest there
+
+    @property
+    def residuals(self) -> tuple[float, float, float, float]:
+        """Absolute and relative at the points, mean and largest between them."""
+        return self.absolute, self.relative, self.held_out, self.largest
 
 
 def list_equations(answer: Answer) -> list[EquationRow]:
@@ -51,6 +57,7 @@ def list_equations(answer: Answer) -> list[EquationRow]:
                 absolute=residual.absolute if residual is not None else math.nan,
                 relative=residual.relative if residual is not None else math.nan,
                 held_out=float(answer.held_out.get(constraint.name, math.nan)),
+                largest=float(answer.largest.get(constraint.name, math.nan)),
             )
         )
     return rows
@@ -89,15 +96,13 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
 
 def answer_table(answer: Answer) -> str:
     """What `cnf solve` prints: a line per equation, the system, the errors, the tuning, the time."""
-    header = ["equation", "where", "points", "worst |Lf - g|", "relative", "between the points"]
+    header = ["equation", "where", "points", "worst |Lf - g|", "relative", "between the points: mean", "max"]
     rows = [
         [
             shorten(row.name),
             shorten(row.where, 24),
             str(row.points),
-            show_number(row.absolute),
-            show_number(row.relative),
-            show_number(row.held_out),
+            *map(show_number, row.residuals),
         ]
         for row in list_equations(answer)
     ]

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from torch import Tensor
-
 from cnf.field import ConstrainedField
 
 INEXACT = 1000.0  # puts every field that misses its conditions behind all that meet them
@@ -46,7 +44,6 @@ class Trial:
     missed: float = 0.0  # worst relative residual at the conditions
     conditions: int = 0  # of the system solved; a rehearsal has fewer than the problem
     seconds: float = 0.0
-    values: Tensor | None = field(default=None, repr=False, compare=False)  # (P, C), the field at fixed probe points
 
     @property
     def score(self) -> float:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
@@ -34,7 +33,6 @@ SHRINK = math.log(0.8)  # step of the walk at full size
 SIZES = (3.0,)  # functions per condition tried besides the first
 SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
 CANDIDATES = 4  # fields that are measured at most until one is as exact as its system says
-ENOUGH = -13.0  # log10 of a relative residual below which there is nothing to gain but rounding
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,10 @@ class Plan:
     start: Settings
     rehearse: Callable[[Settings], ConstrainedField] | None = None  # the same problem with fewer points
     checks: HeldOutEquations | None = None  # to report the held-out residual whatever the objective
-    probes: Tensor | None = None  # (P, D), where the fields of different trials are compared
     free: frozenset[str] = frozenset({"bandwidth", "size"})  # names of the settings that may change
     factors: tuple[float, float] = (0.0, math.inf)  # smallest and largest factor on the bandwidths of the start
     steps: int = 0  # training steps of all covariances at the end
+    enough: float = 1e-13  # residual between the points at which to stop; there is nothing to gain but rounding below
     seed: int = 0
 
 
@@ -93,7 +91,6 @@ class Search:
             missed,
             sum(c.rows for c in solution.constraints),
             time.perf_counter() - started,
-            None if plan.probes is None else solution(plan.probes),
         )
 
     def record(self, trial: Trial, settings: Settings, full: bool) -> None:
@@ -115,7 +112,12 @@ class Search:
 
     @property
     def done(self) -> bool:
-        return bool(self.trials) and self.plan.objective != "paper" and self.leader()[1].score < ENOUGH
+        return bool(self.trials) and self.plan.objective != "paper" and self.leader()[1].score < self.enough
+
+    @property
+    def enough(self) -> float:
+        """The score below which the search stops."""
+        return math.log10(self.plan.enough)
 
 
 def tune(plan: Plan, report: Report | None = None) -> Tuning:
@@ -207,7 +209,7 @@ def continue_at_full_size(search: Search, start: Settings) -> Settings:
         return search.attempt(start.widened(math.exp(logarithm)), False)
 
     known = attempt(0.0)
-    if known < ENOUGH:
+    if known < search.enough:
         return start
     moved, _ = walk(attempt, 0.0, known, SHRINK, 3)
     return start.widened(math.exp(moved))

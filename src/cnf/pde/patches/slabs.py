@@ -1,0 +1,111 @@
+"""Slabs: a planar domain that is no box, during time. Every slab of time has patches of its own, laid out in space.
+
+Conditions are those of an equation in the plane, at Radau's points of the slab; and as many at its start as a patch has
+functions of space, where it takes over from the slab before, which may have other patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cnf.bases.cells import Cells
+from cnf.bases.cover import OUTSIDE, Cover
+from cnf.pde.domains import Timed
+from cnf.pde.patches.layout import Seam, joined, radau
+from cnf.pde.patches.shaped import Shaped
+from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out, start_points
+
+
+@dataclass(frozen=True)
+class Slab:
+    """From `start` to `end`: the patches in space, and the number of the first of them."""
+
+    start: float
+    end: float
+    shaped: Shaped
+    first: int
+
+
+@dataclass(frozen=True)
+class Slabs:
+    """What `Shaped` is for a domain without time."""
+
+    domain: Timed
+    cover: Cover
+    slabs: tuple[Slab, ...]
+
+    @staticmethod
+    def of(domain: Timed, cells: Cells) -> Slabs:
+        time = domain.dimension - 1
+        patch = np.full(cells.count, OUTSIDE)
+        known: dict[bytes, Shaped] = {}  # slabs with the same cells in space share what is found
+        slabs: list[Slab] = []
+        low, high = [], []
+        count = 0
+        for start in np.unique(cells.lower[:, time]):
+            end = float(cells.upper[cells.lower[:, time] == start, time].min())
+            across, numbers = cells.section(time, float((start + end) / 2))
+            key = across.table().tobytes()
+            shaped = known[key] if key in known else known.setdefault(key, Shaped.of(domain.space, across))
+            own = shaped.cover
+            patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)[:, 0]
+            low.append(np.column_stack([own.lower, np.full(own.count, start)]))
+            high.append(np.column_stack([own.upper, np.full(own.count, end)]))
+            slabs.append(Slab(float(start), end, shaped, count))
+            count += own.count
+        return Slabs(domain, Cover(cells, patch, np.concatenate(low), np.concatenate(high)), tuple(slabs))
+
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        return self.domain._inside(points)
+
+
+def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
+    """Points for equations of second order in space and first order in time, (P, 3)."""
+    *planar, duration = degree
+    known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
+    interior, restrained, arcs, seams = [], [], [], []
+    owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    start = np.zeros((0, 3))
+    before: Slab | None = None
+    for slab in slabs.slabs:
+        if id(slab.shaped) not in known:
+            known[id(slab.shaped)] = (lay_out(slab.shaped, tuple(planar)), *start_points(slab.shaped, tuple(planar)))
+        layout, points, owner = known[id(slab.shaped)]
+        times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
+        interior.append(_at(layout.interior, times))
+        restrained.append(_at(layout.restrained, times))
+        for found, own in zip(owners, layout.owners, strict=True):
+            found.append(np.tile(own + slab.first, len(times)))
+        arcs += [Arc(a.curve, _at(a.points, times), np.tile(a.normals, (len(times), 1))) for a in layout.arcs]
+        for (axis, kind), seam in layout.seams.items():
+            sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
+            seams.append((kind, Seam(axis, _at(seam.points, times), *sides)))
+        at_start = _at(points, np.array([slab.start]))
+        if before is None:
+            start = at_start
+        else:
+            earlier = before.shaped.cover.locate(points) + before.first
+            seams.append(("fine", Seam(2, at_start, earlier, owner + slab.first)))
+        before = slab
+    return ShapedLayout(
+        np.concatenate(interior),
+        np.concatenate(restrained),
+        (np.concatenate(owners[0]), np.concatenate(owners[1])),
+        tuple(arcs),
+        _by_kind(seams),
+        {},
+        start,
+    )
+
+
+def _at(points: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Points (P, 2) at all times (T,), (T P, 3)."""
+    return np.column_stack([np.tile(points, (len(times), 1)), np.repeat(times, len(points))])
+
+
+def _by_kind(seams: Sequence[tuple[str, Seam]]) -> dict[tuple[int, str], Seam]:
+    keys = sorted({(seam.axis, kind) for kind, seam in seams})
+    return {key: joined([seam for kind, seam in seams if (seam.axis, kind) == key]) for key in keys}

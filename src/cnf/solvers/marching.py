@@ -1,0 +1,175 @@
+"""Marching: cells in slabs of time, each solved after the one before, whose weights it takes as given.
+
+A tie belongs to the last slab it touches. Where every slab has as many rows as unknowns, the past does not depend on
+the future, and one slab at a time is all there is to factor: what time costs grows with the number of slabs. Otherwise
+(values at the end, integrals over time) all cells are merged at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cnf.solvers.null_space import TiedFactor, Ties
+
+
+class Table(Protocol):
+    """Rows (M, n): an array, or something that works them out when they are asked for by their numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class _Slab:
+    """`rows` (m,) and `cells` (c,) of the whole system; ties of one cell here (`own`) are rows of it, the others ties.
+
+    `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor.
+    """
+
+    factor: TiedFactor
+    cells: np.ndarray
+    rows: np.ndarray
+    own: np.ndarray
+    shared: np.ndarray
+    placed: np.ndarray
+    past: np.ndarray  # entries of its ties in earlier slabs
+
+
+class MarchedFactor:
+    """As `TiedFactor`, with the same arguments; `slab` (cells,) numbers the slabs of the cells in order of time.
+
+    A slab is factored when it is needed, and forgotten unless `keep` says that it will be again, for gradients.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        starts: np.ndarray,
+        ties: Ties,
+        centres: np.ndarray,
+        slab: np.ndarray,
+        active: np.ndarray,
+        column: np.ndarray,
+        keep: bool = True,
+    ):
+        self.table, self.starts, self.ties, self.column = table, starts, ties, column
+        self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
+        self._last = _last_slabs(ties, slab)
+        self._owner = np.repeat(np.arange(len(slab)), np.diff(starts))
+        self._known: dict[int, _Slab] = {}
+        self._ranks: dict[int, int] = {}
+
+    def _factored(self, number: int) -> _Slab:
+        if number in self._known:
+            return self._known[number]
+        found = self._slab(number)
+        self._ranks[number] = found.factor.rank
+        if self.keep:
+            self._known[number] = found
+        return found
+
+    def _slab(self, number: int) -> _Slab:
+        ties, slab, owner = self.ties, self.slab, self._owner
+        cells = np.flatnonzero(slab == number)
+        rows = np.flatnonzero(slab[owner] == number)
+        touched = np.flatnonzero(self._last[ties.rows] == number)
+        here = slab[ties.cells[touched]] == number
+        entries, past = touched[here], touched[~here]
+        count = np.bincount(ties.rows[entries], minlength=ties.count)
+        alone = entries[count[ties.rows[entries]] == 1]
+        joint = entries[count[ties.rows[entries]] > 1]
+        places = np.concatenate([np.searchsorted(cells, owner[rows]), np.searchsorted(cells, ties.cells[alone])])
+        order = np.argsort(places, kind="stable")
+        placed = np.empty_like(order)
+        placed[order] = np.arange(len(order))
+        whole = np.concatenate([self.table[rows], ties.vectors[alone]])[order]
+        bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
+        shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
+        inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
+        factor = TiedFactor(whole, bounds, inner, self.centres[cells], None, self.active[cells], self.column)
+        return _Slab(factor, cells, rows, ties.rows[alone], shared, placed, past)
+
+    @property
+    def rank(self) -> int:
+        for number in range(self.count):
+            if number not in self._ranks:
+                self._factored(number)
+        return sum(self._ranks.values())
+
+    @property
+    def count(self) -> int:
+        """Number of slabs."""
+        return int(self.slab.max()) + 1
+
+    def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
+        """y (cells, n) with L y = right (M,) and T y = tied, the smallest of every slab."""
+        y = np.zeros((len(self.starts) - 1, len(self.column)))
+        left = tied.copy()
+        for slab in map(self._factored, range(self.count)):
+            vectors = self.ties.vectors[slab.past] * self.column
+            reached = np.einsum("en,en->e", vectors, y[self.ties.cells[slab.past]])
+            np.subtract.at(left, self.ties.rows[slab.past], reached)
+            own = np.empty(len(slab.placed))
+            own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
+            y[slab.cells] = slab.factor.solve(own, left[slab.shared])
+        return y
+
+    def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`solve` transposed: the multipliers of the rows (M,) and of the ties for z (cells, n)."""
+        return self._transposed(z, coupled=True)
+
+    def within(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As of `TiedFactor`, every slab on its own: entries of its ties in the past are given to it."""
+        rows, ties = self._transposed(y, coupled=False)
+        here = self.slab[self.ties.cells] == self._last[self.ties.rows]
+        return rows, np.where(here, ties[self.ties.rows], 0.0)
+
+    def _transposed(self, z: np.ndarray, coupled: bool) -> tuple[np.ndarray, np.ndarray]:
+        rest = z.copy()
+        rows, ties = np.zeros(self.starts[-1]), np.zeros(self.ties.count)
+        for slab in map(self._factored, reversed(range(self.count))):
+            own, shared = slab.factor.solve_transposed(rest[slab.cells])
+            own = own[slab.placed]
+            rows[slab.rows], ties[slab.own] = own[: len(slab.rows)], own[len(slab.rows) :]
+            ties[slab.shared] = shared
+            if coupled:
+                vectors = self.ties.vectors[slab.past] * self.column
+                np.subtract.at(rest, self.ties.cells[slab.past], vectors * ties[self.ties.rows[slab.past]][:, None])
+        return rows, ties
+
+
+def factored(
+    table: Table,
+    starts: np.ndarray,
+    ties: Ties,
+    centres: np.ndarray,
+    time: int | None,
+    active: np.ndarray,
+    column: np.ndarray,
+    keep: bool = True,
+) -> TiedFactor | MarchedFactor:
+    """Slab by slab if the past does not depend on the future, else all at once; arguments as of `TiedFactor`."""
+    if time is not None:
+        _, slab = np.unique(centres[:, time], return_inverse=True)
+        owner = np.repeat(slab, np.diff(starts))
+        count = slab.max() + 1
+        rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
+        unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
+        if count > 1 and np.array_equal(rows, unknowns):
+            return MarchedFactor(table, starts, ties, centres, slab, active, column, keep)
+    if not isinstance(table, np.ndarray):
+        table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
+        ties = replace(ties, vectors=vectors)
+    return TiedFactor(table, starts, ties, centres, time, active, column)
+
+
+def _last_slabs(ties: Ties, slab: np.ndarray) -> np.ndarray:
+    """The last slab that every tie touches, (count,)."""
+    found = np.zeros(ties.count, dtype=np.int64)
+    np.maximum.at(found, ties.rows, slab[ties.cells])
+    return found

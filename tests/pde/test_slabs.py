@@ -1,0 +1,183 @@
+"""Planar domains of any shape during time, and solving slab by slab."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import cnf
+from cnf.bases import Cells
+from cnf.domains import Difference, Disk, Timed
+from cnf.errors import CnfWarning, ProblemError
+from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.shaped import first_cells
+from cnf.pde.problems.on_patches import question_of
+from cnf.solvers.marching import MarchedFactor, factored
+from cnf.solvers.null_space import TiedFactor, Ties
+from cnf.systems import tied
+
+PLATE = Difference(cnf.Box((0, 0), (1, 1), name="edge"), [Disk((0.5, 0.4), 0.2, name="hole")])
+FIELD = r"e^{-t} \sin(2x + 1) \cos(3y)"
+ACROSS = r"-(2 e^{-t} \cos(2x + 1) \cos(3y) (x - 0.5) - 3 e^{-t} \sin(2x + 1) \sin(3y) (y - 0.4)) / 0.2"
+HEAT = {
+    "interior": rf"u_t - 0.1 \Delta u = 0.3 {FIELD}",
+    "t = 0": r"u = \sin(2x + 1) \cos(3y)",
+    "edge": f"u = {FIELD}",
+    "hole": rf"\partial_n u + 2 u = {ACROSS} + 2 {FIELD}",
+}
+
+
+def test_sections_of_cells():
+    """Cells over (x, y, t) cut in time, then in space in one slab only: a section has the cells of its slab."""
+    cells = Cells([0, 0, 0], [1, 1, 2]).cut([0], 0).cut([0, 1], 2)
+    cells = cells.cut([1], 1)
+    for moment, count in ((0.5, 3), (1.5, 2)):
+        found, numbers = cells.section(2, moment)
+        assert found.count == count
+        assert np.array_equal(found.lower, cells.lower[numbers][:, :2])
+        assert np.array_equal(found.upper, cells.upper[numbers][:, :2])
+        x = np.random.default_rng(0).random((50, 2))
+        assert np.array_equal(numbers[found.locate(x)], cells.locate(np.column_stack([x, np.full(50, moment)])))
+    again, _ = found.extended(1.0, 2.0).section(2, 1.5)
+    assert np.array_equal(again.lower, found.lower)
+
+
+def random_slabs(rows_at_the_end: int) -> tuple:
+    """Three slabs of two cells with six unknowns, tied within and to the one before; square without extra rows."""
+    rng = np.random.default_rng(2)
+    slab = np.repeat([0, 1, 2], 2)
+    counts = np.where(slab == 0, 5, 2) + rows_at_the_end * (slab == 2)
+    pairs = [(2 * s, 2 * s + 1) for s in range(3) for _ in range(2)]
+    pairs += [(2 * s + c, 2 * (s - 1) + int(rng.integers(2))) for s in (1, 2) for c in (0, 1) for _ in range(3)]
+    table = rng.standard_normal((counts.sum(), 6))
+    ties = Ties(
+        len(pairs), np.repeat(np.arange(len(pairs)), 2), np.ravel(pairs), rng.standard_normal((2 * len(pairs), 6))
+    )
+    centres = np.column_stack([np.tile([0.0, 1.0], 3), slab])
+    return table, np.append(0, np.cumsum(counts)), ties, centres, 1, np.ones((6, 6), dtype=bool), rng.uniform(0.5, 1, 6)
+
+
+def test_marching_is_solving_all_at_once():
+    """Slab by slab, kept or forgotten: the solution of all rows together, and its transpose; not with rows too many."""
+    given = random_slabs(0)
+    whole = TiedFactor(*given)
+    rng = np.random.default_rng(3)
+    right, between, z = rng.standard_normal(len(given[0])), rng.standard_normal(given[2].count), rng.random((6, 6))
+    for keep in (True, False):
+        found = factored(*given, keep=keep)
+        assert isinstance(found, MarchedFactor) and found.rank == whole.rank == 36
+        assert np.allclose(found.solve(right, between), whole.solve(right, between), rtol=1e-9, atol=1e-9)
+        for one, other in zip(found.solve_transposed(z), whole.solve_transposed(z), strict=True):
+            assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert isinstance(factored(*random_slabs(1)), TiedFactor)
+
+
+@pytest.fixture(scope="module")
+def slabs() -> tuple:
+    """The plate in three slabs, the last of them with finer cells."""
+    problem = cnf.Problem(coordinates="x y t", domain=Timed(PLATE, 0, 0.6), equations=HEAT)
+    question = question_of(problem)
+    cells = first_cells(problem.domain)
+    for moment in (0.2, 0.4):
+        chosen = np.flatnonzero((cells.lower[:, 2] < moment) & (moment < cells.upper[:, 2]))
+        cells = cells.cut(chosen, 2, [moment] * len(chosen))
+    late = np.flatnonzero(cells.lower[:, 2] == 0.4)
+    cells = cells.cut(late[:3], 0)
+    mesh = Mesh.of(cells, (5, 5, 3), problem.domain)
+    return problem, build_field(question, orders_of(question), mesh).eval(), question, mesh
+
+
+def test_slabs_have_as_many_conditions_as_functions(slabs: tuple):
+    """Cut patches, other cells in the last slab: none is redundant, all hold, ties across time included."""
+    _, field, question, mesh = slabs
+    certificate = field.certificate
+    assert certificate.exact and certificate.rank == certificate.conditions == int(field.basis.active().sum())
+    assert {"u across x", "flux across y", "u across t"} <= set(certificate.residuals)
+    finer = build_field(question, orders_of(question), replace(mesh, degree=(8, 8, 4))).eval()
+    x = question.domain.random(500, torch.Generator().manual_seed(0))
+    wanted = torch.exp(-x[:, 2]) * torch.sin(2 * x[:, 0] + 1) * torch.cos(3 * x[:, 1])
+    errors = [float((f(x)[:, 0] - wanted).abs().max()) for f in (field, finer)]
+    assert errors[0] < 1e-5 and errors[1] < 0.02 * errors[0], errors
+
+
+def test_rows_on_demand_are_the_rows(slabs: tuple, monkeypatch):
+    """Evaluated slab by slab instead of all at once: the same field."""
+    problem, field, question, mesh = slabs
+    x = problem.domain.random(200, torch.Generator().manual_seed(1))
+    monkeypatch.setattr(tied, "MANY", 0)
+    again = build_field(question, orders_of(question), mesh).eval()
+    assert torch.allclose(again(x), field(x), rtol=0, atol=1e-12)
+    assert again.certificate.rank == field.certificate.rank
+
+
+def test_gradients_through_slabs():
+    """d/dk of a loss on u_t = k u_xx in four slabs of one coordinate, by the adjoint and by central differences."""
+    problem = cnf.Problem(
+        coordinates="x t",
+        domain=Timed(cnf.Box(0, 1), 0, 1),
+        parameters={"k": 0.3},
+        equations={"interior": "u_t = k u_{xx}", "boundary": "u = 0", "t = 0": r"u = \sin(\pi x)"},
+    )
+    question = question_of(problem)
+    cells = Cells([0, 0], [1, 1]).cut([0], 0)
+    for moment in (0.5, 0.25, 0.75):
+        chosen = np.flatnonzero((cells.lower[:, 1] < moment) & (moment < cells.upper[:, 1]))
+        cells = cells.cut(chosen, 1, [moment] * len(chosen))
+    field = build_field(question, orders_of(question), Mesh.of(cells, (5, 4)))
+    space, others = problem.space, [c for c in field.constraints if c.name != "interior"]
+    inside = next(c for c in field.constraints if c.name == "interior")
+    x = problem.domain.random(50, torch.Generator().manual_seed(0))
+
+    def loss(k: torch.Tensor) -> torch.Tensor:
+        equation = space.constraint("u_t - k u_{xx} = 0", at=inside.points, k=k, name="interior")
+        return cnf.ConstrainedField(field.basis, [equation, *others]).solve()(x).square().sum()
+
+    k = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    loss(k).backward()
+    with torch.no_grad():
+        wanted = (loss(k + 1e-5) - loss(k - 1e-5)) / 2e-5
+    assert float(k.grad) == pytest.approx(float(wanted), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_heat_around_a_hole(tmp_path):
+    """A known solution with Dirichlet and Robin conditions, adapted to 1e-3; saved and loaded bit for bit."""
+    problem = cnf.Problem(
+        coordinates="x y t",
+        domain=Timed(PLATE, 0, 0.1),
+        equations=HEAT,
+        exact=FIELD,
+        solve={"method": "patches", "target": 1e-3},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CnfWarning)
+        answer = problem.solve()
+    assert answer.errors["u"] < 1e-3 and answer.errors["u"] < 3 * answer.estimate < 30 * answer.errors["u"]
+    assert answer.certificate.exact
+    x = problem.domain.random(100, torch.Generator().manual_seed(0))
+    answer.field.save(tmp_path / "field.pt")
+    assert torch.equal(cnf.load(tmp_path / "field.pt").eval()(x), answer(x))
+
+
+def test_systems_of_first_order_are_refused_on_shapes():
+    """u_t = v, v_t = Laplace u on a disk: what is not done yet is said before anything is solved."""
+    equations = [
+        {"on": "interior", "equation": "u_t - v = 0"},
+        {"on": "interior", "equation": r"v_t = \Delta u"},
+        {"on": "boundary", "equation": "u = 0"},
+        {"on": "t = 0", "equation": "u = 1 - x^2 - y^2"},
+        {"on": "t = 0", "equation": "v = 0"},
+    ]
+    problem = cnf.Problem(
+        coordinates="x y t",
+        channels="u v",
+        domain=Timed(Disk((0, 0), 1), 0, 1),
+        equations=equations,
+        solve={"method": "patches"},
+    )
+    with pytest.raises(ProblemError, match="first order in time"):
+        problem.solve()
