@@ -16,10 +16,11 @@ from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
-from cnf.pde.patches.adapting import Round, adapt
+from cnf.pde.patches.adapting import adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors

@@ -1,0 +1,163 @@
+"""Rounds: a field on one mesh, and how far it is off: between the points of its equations, and from another field."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.constraints import Constraint
+from cnf.errors import CnfWarning
+from cnf.field import ConstrainedField
+from cnf.pde.domains.domain import Sample
+from cnf.pde.patches.building import Mesh, build_field, points_inside
+from cnf.pde.patches.layout import Counts
+from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.question import Question
+from cnf.solution import Solution
+
+SLOWEST = 0.8  # what is left from one difference to the next, at most
+PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
+SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
+
+
+@dataclass(frozen=True)
+class Round:
+    """One mesh and how the field on it did: `off` (patches,) is an amplitude relative to that of the field."""
+
+    mesh: Mesh
+    field: ConstrainedField
+    solution: Solution
+    off: np.ndarray
+    seconds: float
+
+    @property
+    def worst(self) -> float:
+        return float(self.off.max())
+
+    @property
+    def exact(self) -> bool:
+        return self.solution.certificate.exact
+
+    @property
+    def channels(self) -> int:
+        return len(self.field.basis.space.channels)
+
+
+def solved(field: ConstrainedField) -> Solution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        found = field.eval().solution
+    field.release()
+    return found
+
+
+def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
+    started = time.perf_counter()
+    field = build_field(question, orders, mesh)
+    solution = solved(field)
+    off = between(question, orders, mesh, solution)
+    return Round(mesh, field, solution, off, time.perf_counter() - started)
+
+
+def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> np.ndarray:
+    """What equations miss in every patch between their points, as an amplitude relative to the field's, (patches,)."""
+    owner, points = points_between(mesh, question.seed + 1)
+    half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2
+    for k, corner in enumerate(mesh.corners):  # where fields vary over the distance to the corner
+        near = mesh.at_corner[owner] == k
+        half[near] = np.minimum(half[near], np.linalg.norm(points[near] - corner.centre, axis=1)[:, None])
+    x = torch.from_numpy(points)
+    worst = np.zeros(mesh.patches.count)
+    with torch.no_grad():
+        amplitudes = channel_amplitudes(solution, x)
+        for k in question.inside:
+            own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
+            condition = question.at(k, Sample(x[torch.from_numpy(own)], None))
+            shape = (condition.values.shape[0], condition.values.shape[1])
+            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
+            relative = (off / _cell_sizes(condition, shape, half[own], amplitudes)).amax(dim=1)
+            np.maximum.at(worst, owner[own], relative.numpy())
+    return worst
+
+
+def channel_amplitudes(solution: Solution, x: Tensor) -> Tensor:
+    """The largest values of the channels, (C,), none of them much smaller than the others."""
+    found = solution(x).abs().amax(dim=0)
+    return found.clamp_min(SMALL_CHANNEL * float(found.max()) or 1.0)
+
+
+def contradicted(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> float:
+    """How much of the field is due to what equations miss where they follow from the others and were left out.
+
+    Next to nothing if the data agree with each other; if not (heat is produced, and all walls are closed), it is as if
+    there were a source at that point.
+    """
+    worst = 0.0
+    for k, (points, left_out) in zip(
+        question.inside, points_inside(question, mesh, Counts(orders, mesh.degree)), strict=True
+    ):
+        if not left_out.any():
+            continue
+        x = torch.from_numpy(points[left_out])
+        amplitudes = channel_amplitudes(solution, torch.from_numpy(points))
+        half = np.tile(np.subtract(question.domain.upper, question.domain.lower) / 2, (len(x), 1))
+        number = mesh.patches.locate(points)
+        patch = number[left_out][0]
+        share = ((mesh.patches.upper - mesh.patches.lower)[patch] / (2 * half[0])).prod() / (number == patch).sum()
+        with torch.no_grad():
+            condition = question.at(k, Sample(x, None))
+            shape = (condition.values.shape[0], condition.values.shape[1])
+            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
+            worst = max(worst, share * float((off / _cell_sizes(condition, shape, half, amplitudes)).max()))
+    return worst
+
+
+def points_between(mesh: Mesh, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random points of every patch: its number (P,), and the points (P, D)."""
+    patches, per_patch = mesh.patches, PER_CELL[mesh.cells.dimension]
+    unit = np.random.default_rng(seed).uniform(-1, 1, (patches.count, per_patch, patches.dimension))
+    half = (patches.upper - patches.lower) / 2
+    points = (((patches.upper + patches.lower) / 2)[:, None] + half[:, None] * unit).reshape(-1, patches.dimension)
+    owner = np.repeat(np.arange(patches.count), per_patch)
+    if mesh.shaped is None:
+        return owner, points
+    kept = (mesh.shaped.cover.locate(points) == owner) & mesh.shaped.inside(points)
+    return owner[kept], points[kept]
+
+
+def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray, amplitudes: Tensor) -> Tensor:
+    """What the operator makes of these amplitudes (C,) if they vary over half a patch (P, D), (P, R)."""
+    total = torch.zeros(shape, dtype=torch.float64)
+    lengths = torch.from_numpy(half)
+    for probe in condition.expanded():
+        for r, request in zip(probe.rows, probe.requests, strict=True):
+            for index, weight in request.weights.items():
+                size = amplitudes[request.channel] * weight.abs().expand(shape[0])
+                for k, order in enumerate(index):
+                    size = size / lengths[:, k] ** order
+                total[:, r] = torch.hypot(total[:, r], size)
+    return total
+
+
+def continued(difference: float, before: float) -> float:
+    """The sum of all differences to come, if each is as much smaller than the one before as this one is.
+
+    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part.
+    """
+    return difference / (1 - min(difference / before, SLOWEST)) if before > 0 else difference
+
+
+def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
+    """The largest relative difference of a channel over the probes."""
+    with torch.no_grad():
+        left, right = a(probes), b(probes)
+    sizes = right.square().mean(dim=0).sqrt()
+    off = (left - right).square().mean(dim=0).sqrt()
+    found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())
+    return found if math.isfinite(found) else math.inf
