@@ -18,6 +18,7 @@ NAMES = (
     "sparse",
     "patches",
     "shaped_patches",
+    "regions",
     "stokes_patches",
     "materials",
 )

@@ -100,6 +100,18 @@ def test_layers_are_cells_of_their_own():
     assert {"x = 0 in lower", "x = 0 in middle", "x = 0 in rest", "x = 1"} <= set(answer.certificate.residuals)
 
 
+def test_thin_layers_reach_the_boundary():
+    """A layer of 0.001: its two ends have conditions of their own, and cells are cut along it, none is left beside."""
+    problem = cnf.Problem("x y", **in_pieces(Box((-1, -0.0005), (1, 0.0005))))
+    assert {"boundary in a", "boundary in rest"} <= {e.name for e in problem.equations}
+    question = question_of(problem)
+    cells = first_cells(SQUARE, (), problem.regions)
+    mesh = Mesh.of(cells, (6, 6), SQUARE, regions=problem.regions, stiffness=stiffness_of(question))
+    field = build_field(question, orders_of(question), mesh)
+    assert mesh.shaped.whole.all() and mesh.patches.count == 6
+    assert sum(c.rows for c in field.constraints) + field.basis.brought_conditions == field.basis.size
+
+
 SHAPES = {
     "disk": Disk((0.1, 0.15), 0.4),
     "polygon": Polygon([(-0.5, -0.4), (0.6, -0.3), (0.2, 0.55)]),
@@ -231,6 +243,8 @@ MISTAKES = {
     "reaches beyond the domain": {"regions": {"a": Disk((0.8, 0), 0.5)}},
     "lies outside the domain": {"regions": {"a": Disk((3, 0), 0.5)}},
     "'a' and 'b' overlap": {"regions": {**DISK, "b": Box((0, 0), (0.9, 0.9))}, "parameters": SAME},
+    "touches the boundary at": {"regions": {"a": Disk((-0.5, 0.1), 0.5)}},
+    "touches the region 'b' at": {"regions": {"a": Disk((-0.4, 0), 0.4), "b": Disk((0.3, 0), 0.3)}, "parameters": SAME},
     "cannot be called 'rest'": {"regions": {"rest": DISK["a"]}, "parameters": SAME},
     "cannot be called 'boundary'": {"regions": {"boundary": DISK["a"]}, "parameters": SAME},
     "expected a table of regions": {"regions": 3, "parameters": SAME},

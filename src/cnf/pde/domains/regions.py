@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+import torch
 
 from cnf.bases import Partition
 from cnf.errors import DomainError
 from cnf.pde.domains.ball import Ball
-from cnf.pde.domains.boundary import Piece, spread, trim_all
+from cnf.pde.domains.boundary import Curve, Piece, spread, trim_all
 from cnf.pde.domains.box import Box
 from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
 from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
@@ -26,6 +27,11 @@ from cnf.pde.domains.polygon import Polygon, _signed_area
 REST = "rest"
 INTERFACE = "interface"
 MOST = 100
+TRACED = 513  # points of a curve at which the end of an interface is looked for, at first
+ZOOMS = 6
+CONTACT = 1e-3  # of the domain: what shapes share that touch; and of a right angle: curves that meet so flat touch
+ADVICE = "only; move it a little apart, or let it end there at an angle"
+NEAR = 1e-6  # of the domain: ends of interfaces this near to the boundary lie on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +67,27 @@ class Regions:
         self.rest = _unless_empty(
             Difference, outer=domain, holes=tuple(shapes.values()), name=None, lower=domain.lower, upper=domain.upper
         )
+
+        if domain.dimension == 2:
+            self._refuse_contact()
+
+    def _refuse_contact(self) -> None:
+        """Interfaces that touch the boundary or each other leave cusps that no patch fits."""
+        size = max(np.subtract(self.domain.upper, self.domain.lower))
+        for face in self.interfaces:
+            first, second = self.names[face.first], self.names[face.second]
+            for curve in (piece for piece in face.pieces if isinstance(piece, Curve) and not piece.closed):
+                points, normals = curve.at(np.array([curve.start, curve.end]))
+                if curve.measure < CONTACT * size and second != REST:
+                    raise DomainError(
+                        f"the region {first!r} touches the region {second!r} at {_shown(points[0])} {ADVICE}"
+                    )
+                across = np.abs(self.domain._depth(points)) <= NEAR * size  # ends on the outer boundary
+                step = 1e-6 * size * np.eye(2)
+                slope = np.stack([self.domain._bound(points + d) - self.domain._bound(points - d) for d in step], 1)
+                slope /= np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-300)
+                for k in np.flatnonzero(across & (np.abs((slope * normals).sum(axis=1)) > 1 - CONTACT)):
+                    raise DomainError(f"the region {first!r} touches the boundary at {_shown(points[k])} {ADVICE}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,11 +125,43 @@ class Regions:
         numbers = {self.names.index(name) for name in names}
         return [f for f in self.interfaces if len(numbers & {f.first, f.second}) == len(numbers)]
 
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Where interfaces end in the plane, (E, 2): there the boundary passes from one region to the other."""
+        curves = [p for face in self.interfaces for p in face.pieces if isinstance(p, Curve) and not p.closed]
+        found = [curve.at(np.array([curve.start, curve.end]))[0] for curve in curves]
+        return np.concatenate(found) if found else np.zeros((0, 2))
+
+    def breaks(self, curve: Curve) -> np.ndarray:
+        """Arc lengths at which a curve of the boundary passes from region to region, as near as rounding allows."""
+        if not len(self._ends):
+            return np.zeros(0)
+        step = curve.measure / (TRACED - 1)
+        arcs = np.tile(curve.start + step * np.arange(TRACED), (len(self._ends), 1))  # (E, S)
+        for _ in range(ZOOMS):
+            places = curve.at(np.clip(arcs, curve.start, curve.end).ravel())[0].reshape(*arcs.shape, 2)
+            distance = np.square(places - self._ends[:, None]).sum(axis=2)
+            best = np.clip(arcs, curve.start, curve.end)[np.arange(len(arcs)), distance.argmin(axis=1)]
+            arcs, step = best[:, None] + step * np.linspace(-1, 1, 65), step / 32
+        near = np.sqrt(distance.min(axis=1)) <= NEAR * max(np.subtract(self.domain.upper, self.domain.lower))
+        return np.unique(best[near])
+
+    def on_boundary(self, curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points of a curve of the boundary in every region that it passes, the normals, and the regions."""
+        stops = np.unique(np.concatenate([[curve.start], self.breaks(curve), [curve.end]]))
+        arcs = (stops[:-1, None] + np.diff(stops)[:, None] * np.linspace(0.02, 0.98, 49)).ravel()
+        points, normals = curve.at(arcs)
+        return points, normals, self.touching(Sample(torch.from_numpy(points), torch.from_numpy(normals)))
+
     def touching(self, sample: Sample) -> np.ndarray:
         """The regions of points, (P,); on the boundary, those on the inner side of it."""
         points = sample.points.numpy()
         size = max(b - a for a, b in zip(self.domain.lower, self.domain.upper, strict=True))
         return self.number(points if sample.normals is None else points - 1e-9 * size * sample.normals.numpy())
+
+
+def _shown(point: np.ndarray) -> str:
+    return f"({point[0]:.4g}, {point[1]:.4g})"
 
 
 def _check(name: object, shape: Domain, domain: Domain) -> None:

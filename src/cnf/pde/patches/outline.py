@@ -73,7 +73,7 @@ def areas_of(domain: Domain, cells: Cells, regions: Regions | None = None) -> li
         return cells.locate(points) + cells.count * regions.number(points)
 
     for curve in curves_of(domain):
-        for run in _runs_along(curve, locate, cells, step):
+        for run in _runs_along(curve, locate, cells, step, regions.breaks(curve)):
             found[run.cell // cells.count].append(replace(run, cell=run.cell % cells.count))
     for number, interface in enumerate(regions.interfaces):
         for curve in (piece for piece in interface.pieces if isinstance(piece, Curve)):
@@ -83,10 +83,16 @@ def areas_of(domain: Domain, cells: Cells, regions: Regions | None = None) -> li
     return [Area(partial(regions.inside, k), runs) for k, runs in enumerate(found)]
 
 
-def _runs_along(curve: Curve, locate: Callable[[np.ndarray], np.ndarray], cells: Cells, inward: float) -> list[Run]:
-    """Arcs are halved until each lies in one cell, by the points a small step `inward` of it."""
+def _runs_along(
+    curve: Curve,
+    locate: Callable[[np.ndarray], np.ndarray],
+    cells: Cells,
+    inward: float,
+    breaks: Sequence[float] | np.ndarray = (),
+) -> list[Run]:
+    """Arcs, cut at `breaks`, are halved until each lies in one cell, by the points a small step `inward` of it."""
     step = abs(inward)
-    ends = np.linspace(curve.start, curve.end, 33)
+    ends = np.unique(np.concatenate([np.linspace(curve.start, curve.end, 33), breaks]))
     low, high = ends[:-1], ends[1:]
     settled: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for _ in range(HALVINGS):

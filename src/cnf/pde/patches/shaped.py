@@ -24,6 +24,7 @@ SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, wit
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
 TOUCHING = 0.06  # of a cell: cuts this near to where a curve turns back are moved
+APART = 0.02, 1e-5  # of the domain: cuts along straight sides, and along thin layers
 FLAT_CUTS = 12  # cuts along straight sides, per coordinate
 
 
@@ -115,7 +116,7 @@ def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cell
     curves = _all_curves(domain, regions)
     turns = [_turning_points(curves, axis) for axis in (0, 1)]
     for axis in (0, 1):
-        for position in _flat_sides(domain, curves, axis):
+        for position in _flat_sides(domain, curves, axis, APART[regions is not None]):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = np.subtract(domain.upper, domain.lower)
@@ -163,15 +164,15 @@ def _away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -
     return at[np.arange(len(at)), best].tolist()
 
 
-def _flat_sides(domain: Domain, curves: Sequence[Curve], axis: int) -> list[float]:
-    """Positions of straight sides across a coordinate, inside the box around the domain."""
+def _flat_sides(domain: Domain, curves: Sequence[Curve], axis: int, apart: float) -> list[float]:
+    """Positions of straight sides across a coordinate, inside the box around the domain and not too near each other."""
     found = set()
     for curve in curves:
         points, _ = curve.at(np.linspace(curve.start, curve.end, 9))
         if np.ptp(points[:, axis]) <= 1e-12 * (domain.upper[axis] - domain.lower[axis]):
             found.add(float(points[4, axis]))
     low, high = domain.lower[axis], domain.upper[axis]
-    margin = 0.02 * (high - low)
+    margin = apart * (high - low)
     kept: list[float] = []
     for position in sorted(found):
         if low + margin < position < high - margin and (not kept or position - kept[-1] > margin):

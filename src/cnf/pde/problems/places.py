@@ -13,13 +13,14 @@ from torch import Tensor
 
 from cnf.errors import CnfError, DomainError, ProblemError, nearest
 from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample, named_parts
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.question import holds_along
 from cnf.pde.problems.scattered import Scattered
 
 TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
 HELD_OUT, HELD_OUT_FACE = 400, 120  # points of a check
-LEAST_IN_REGION = 2000  # points by which a region is looked for on a part of the boundary
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,18 @@ def sample_in(
         return sample(place, domain, count, layout, seed)
     if place.kind == "interior":
         return Sample(regions.part(place.region).fill(count, layout, seed), None)
-    found = sample(place, domain, max(count, LEAST_IN_REGION), layout, seed)
-    (own,) = np.nonzero(regions.touching(found) == place.region)
-    if not len(own):
-        return None
-    kept = torch.from_numpy(own[:: max(1, len(found) // count)])
-    return Sample(found.points[kept], None if found.normals is None else found.normals[kept])
+    found = [(x[own == place.region], n[own == place.region]) for x, n, own in on_boundary(place, domain, regions)]
+    points, normals = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+    kept = np.random.default_rng(seed).permutation(len(points))[:count]
+    return Sample(torch.from_numpy(points[kept]), torch.from_numpy(normals[kept])) if len(points) else None
+
+
+def on_boundary(place: Place, domain: Domain, regions: Regions) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Points of a part of the boundary of a plane domain, the normals and the regions, curve by curve."""
+    curves = [c for c in domain._pieces if isinstance(c, Curve)]
+    middle = np.array([0.3, 0.7])
+    own = [c for c in curves if holds_along(place, c, c.at(c.start + c.measure * middle)[0])]
+    return [regions.on_boundary(curve) for curve in own]
 
 
 def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> Sample:

@@ -16,7 +16,7 @@ from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
 from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
 from cnf.pde.problems.parameters import Parameter, read_parameters
-from cnf.pde.problems.places import LEAST_IN_REGION, read_place, sample
+from cnf.pde.problems.places import on_boundary, read_place
 
 if TYPE_CHECKING:
     from cnf.pde.problems.problem import Problem
@@ -161,7 +161,7 @@ def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, 
         where = ("equations", equation.number, "on")
         coordinates = problem.space.coordinates
         place = read_place(equation.on, problem.domain, coordinates, lambda text: problem.number(text, where), where)
-        found = sample(place, problem.domain, LEAST_IN_REGION, "grid", problem.seed)
-        return [regions.names[k] for k in sorted(set(regions.touching(found).tolist()))]
+        found = {int(k) for _, _, own in on_boundary(place, problem.domain, regions) for k in own}
+        return [regions.names[k] for k in sorted(found)]
 
     return tuple(expand_equations([e for e in written if not is_interface(e)], regions, touched)), tuple(jumps)
