@@ -1,0 +1,88 @@
+"""Patches in time: data that jump, planar domains of any shape during time, sources that move.
+
+    python -m benchmarks.time_patches
+
+Compared with known solutions: Fourier series, error functions, manufactured fields. Degrees were chosen on the disk and
+the plate with four holes, refinement is that of `benchmarks.patches`; nothing was chosen on the others. Times are
+processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+import cnf
+from benchmarks.patches import solved
+from benchmarks.shaped_patches import Case, known
+from cnf.domains import Box, Difference, Disk, Timed
+
+WAVY = r"e^{-t} \sin(2x + 1) \cos(3y)"
+HEAT = {"interior": rf"u_t - 0.1 \Delta u = 0.3 {WAVY}", "t = 0": r"u = \sin(2x + 1) \cos(3y)"}
+FOUR = Difference(Box((0, 0), (1, 1)), [Disk((x, y), 0.12) for x in (0.3, 0.7) for y in (0.3, 0.7)])
+PLACE = r"\frac{x - t / 2 - 0.2}{0.02}"
+MOVING = {
+    "interior": rf"u_t - 0.001 u_{{xx}} = e^{{-({PLACE})^2}} (50 ({PLACE}) - 2.5 (4 ({PLACE})^2 - 2))",
+    "boundary": rf"u = e^{{-({PLACE})^2}}",
+    "t = 0": r"u = e^{-(\frac{x - 0.2}{0.02})^2}",
+}
+
+
+def cooled(answer: cnf.Answer) -> float:
+    """u = 1 at the start, 0 at both ends: against the sine series."""
+    x = answer.problem.domain.random(2000, torch.Generator().manual_seed(0))
+    place, moment = x.numpy().T[:, :, None]
+    n = np.arange(1, 2000, 2)
+    exact = (4 / (np.pi * n) * np.sin(np.pi * n * place) * np.exp(-((np.pi * n) ** 2) * moment)).sum(axis=1)
+    with torch.no_grad():
+        found = answer(x)[:, 0].numpy()
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+def entries(domain: object, equations: dict[str, str], target: float, **more: object) -> dict[str, object]:
+    names = "x t" if domain.dimension == 2 else "x y t"  # type: ignore[attr-defined]
+    solve = {"method": "patches", "target": target}
+    return {"coordinates": names, "domain": domain, "equations": equations, "solve": solve, **more}
+
+
+JUMP = {"interior": "u_t = u_{xx}", "boundary": "u = 0", "t = 0": "u = 1"}
+EDGE = {"boundary": f"u = {WAVY}"}
+CASES = (
+    Case("heat with jumping data", entries(Timed(Box(0, 1), 0, 0.2), JUMP, 1e-6), cooled, 1e-5),
+    Case("the same for long", entries(Timed(Box(0, 1), 0, 20), JUMP, 1e-6), cooled, 1e-5),
+    Case("disk", entries(Timed(Disk((0, 0), 1), 0, 0.5), HEAT | EDGE, 1e-4, exact=WAVY), known, 1e-4),
+    Case("plate with four holes", entries(Timed(FOUR, 0, 0.5), HEAT | EDGE, 1e-4, exact=WAVY), known, 1e-4),
+    *(
+        Case(
+            f"moving source until {until:g}",
+            entries(Timed(Box(0, 1), 0, until), MOVING, 1e-6, exact=rf"e^{{-({PLACE})^2}}"),
+            known,
+            1e-6,
+        )
+        for until in (0.25, 0.5, 1.0)
+    ),
+)
+
+
+def main() -> int:
+    torch.set_num_threads(1)
+    missed = 0
+    print(f"{'':<26} {'error':>8} {'asked':>8} {'estimate':>9} {'exact':>6} {'conditions':>11} {'s':>6}")
+    for case in CASES:
+        answer, seconds = solved(case.entries)
+        error = case.error(answer)
+        good = error <= case.asked and answer.certificate.exact and math.isfinite(answer.estimate)
+        missed += not good
+        print(
+            f"{case.name:<26} {error:8.1e} {case.asked:8.0e} {answer.estimate:9.1e} "
+            f"{'yes' if answer.certificate.exact else 'NO':>6} {answer.conditions:>11} {seconds:6.1f}"
+            f"{'' if good else '  MISSED'}",
+            flush=True,
+        )
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
