@@ -301,7 +301,7 @@ def test_a_filter_that_asks_for_errors_is_obeyed():
 
 def test_best_is_a_field_that_meets_its_conditions():
     """The loss asks for an ever wider kernel until the system breaks down; the widest one that still holds is kept."""
-    field = field_of(0.3, kernel=True, tolerance=1e-13)
+    field = field_of(0.3, kernel=True, tolerance=1e-12)  # well above what steps round, whatever the processor
     wider = lambda s: -s.basis.kernel.log_length  # noqa: E731
     with pytest.warns(ViolationWarning, match="kept is the lowest that met them"):
         history = fit(field, wider, steps=60, lr=0.1, progress=False)
