@@ -252,6 +252,7 @@ class _Shaper:
         self.low, self.high = low, high  # frames of what lies inside
 
     def solid(self) -> Solid:
+        """Cells that have a part inside, slivers joined, and what is shared between them."""
         cells = self.cells
         share = self.within.mean(axis=1)
         cut = (share > 0) & (share < 1)
