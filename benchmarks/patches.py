@@ -13,26 +13,16 @@ import argparse
 import math
 import resource
 import time
-import warnings
-from dataclasses import dataclass
 
 import torch
 
 import cnf
+from benchmarks.cases import Case, run_cases, solved
 from cnf.bases import Cells
-from cnf.errors import CnfWarning
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.problems.on_patches import question_of
 
 SQUARE = cnf.Box((0, 0), (1, 1))
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    entries: dict[str, object]
-    error: float  # asked for
-    seconds: float  # asked for; infinite: nothing
 
 
 def layer(width: float) -> dict[str, object]:
@@ -87,33 +77,6 @@ CASES = (
     Case("Helmholtz, k = 40, with a source", helmholtz(), 1e-5, math.inf),
     Case("advection of a Gaussian", advection(), 1e-6, math.inf),
 )
-
-
-def solved(entries: dict[str, object]) -> tuple[cnf.Answer, float]:
-    started = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CnfWarning)
-        answer = cnf.Problem(**entries).solve()  # type: ignore[arg-type]
-    return answer, time.process_time() - started
-
-
-def run_cases() -> int:
-    missed = 0
-    print(f"{'':<34} {'error':>8} {'asked':>8} {'estimate':>9} {'exact':>6} {'conditions':>11} {'s':>6} {'asked':>6}")
-    for case in CASES:
-        answer, seconds = solved(case.entries)
-        assert answer.errors is not None
-        error = max(answer.errors.values())
-        good = error <= case.error and seconds <= case.seconds and answer.certificate.exact
-        missed += not good
-        limit = f"{case.seconds:6.0f}" if math.isfinite(case.seconds) else f"{'-':>6}"
-        print(
-            f"{case.name:<34} {error:8.1e} {case.error:8.0e} {answer.estimate:9.1e} "
-            f"{'yes' if answer.certificate.exact else 'NO':>6} {answer.conditions:>11} {seconds:6.1f} {limit}"
-            f"{'' if good else '  MISSED'}",
-            flush=True,
-        )
-    return missed
 
 
 def run_source() -> int:
@@ -175,7 +138,7 @@ def main() -> int:
     parser.add_argument("--largest", type=int, default=300_000)
     largest = parser.parse_args().largest
     torch.set_num_threads(1)
-    return int(run_cases() + run_source() + run_growth(largest) > 0)
+    return int(run_cases(CASES) + run_source() + run_growth(largest) > 0)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ code 1 if a figure is missed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 
-from benchmarks.patches import solved
+from benchmarks.cases import Case, run_cases
 from cnf.domains import Box, Difference, Disk, Domain, Intersection, Polygon
 
 SQUARE, UNIT = Box((-1, -1), (1, 1)), Box((0, 0), (1, 1))
@@ -24,14 +23,6 @@ CONDUCTION = r"-\nabla\cdot(k \nabla u) = f"
 INNER, OUTER = "x^2 y + 1", r"\sin(2x)\cos(3y)"
 SLOPES = {INNER: ("2 x y", "x^2"), OUTER: (r"2\cos(2x)\cos(3y)", r"-3\sin(2x)\sin(3y)"), "x - y": ("1", "-1")}
 SOURCES = {INNER: "-2 k y", OUTER: rf"13 k {OUTER}", "x - y": "0"}
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    entries: dict[str, object]
-    asked: float
-    seconds: float = math.inf
 
 
 def entries(target: float, **more: object) -> dict[str, object]:
@@ -161,21 +152,7 @@ CASES = (
 
 def main() -> int:
     torch.set_num_threads(1)
-    missed = 0
-    print(f"{'':<28} {'error':>8} {'asked':>8} {'estimate':>9} {'exact':>6} {'conditions':>11} {'s':>6} {'asked':>6}")
-    for case in CASES:
-        answer, seconds = solved(case.entries)
-        error = max((answer.errors or {}).values())
-        good = error <= case.asked and seconds <= case.seconds and answer.certificate.exact
-        missed += not good
-        limit = f"{case.seconds:6.0f}" if math.isfinite(case.seconds) else f"{'-':>6}"
-        print(
-            f"{case.name:<28} {error:8.1e} {case.asked:8.0e} {answer.estimate:9.1e} "
-            f"{'yes' if answer.certificate.exact else 'NO':>6} {answer.conditions:>11} {seconds:6.1f} {limit}"
-            f"{'' if good else '  MISSED'}",
-            flush=True,
-        )
-    return int(missed > 0)
+    return int(run_cases(CASES) > 0)
 
 
 if __name__ == "__main__":

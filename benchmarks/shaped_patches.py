@@ -11,16 +11,13 @@ Exit code 1 if a figure is missed.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 import cnf
-from benchmarks.patches import solved
+from benchmarks.cases import Case, run_cases
 from cnf.bases import Cover, Piecewise
 from cnf.domains import Box, Difference, Disk, Polygon
 from cnf.errors import CnfWarning
@@ -32,20 +29,6 @@ L_SHAPE = Polygon([(-1, -1), (1, -1), (1, 1), (0, 1), (0, 0), (-1, 0)])
 SMOOTH = r"\sin(5x + 1)\cos(7y)"
 POISSON = {"interior": rf"-\Delta u = 74 {SMOOTH}", "boundary": f"u = {SMOOTH}"}
 ELASTIC = ("-3.5 u_{xx} - u_{yy} - 2.5 v_{xy} = 0", "-v_{xx} - 3.5 v_{yy} - 2.5 u_{xy} = 0")  # Lame constants 1.5, 1
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    entries: dict[str, object]
-    error: Callable[[cnf.Answer], float]
-    asked: float
-    seconds: float = math.inf
-
-
-def known(answer: cnf.Answer) -> float:
-    assert answer.errors is not None
-    return max(answer.errors.values())
 
 
 def entries(domain: cnf.domains.Domain, equations: object, target: float, **more: object) -> dict[str, object]:
@@ -145,35 +128,21 @@ SIXTEEN = Difference(
 )
 BEAM = Box((0, 0), (4, 1))
 CASES = (
-    Case("disk", entries(Disk((0, 0), 1), POISSON, 1e-8, exact=SMOOTH), known, 1e-8),
-    Case("square with 16 holes", entries(SIXTEEN, POISSON, 1e-8, exact=SMOOTH), known, 1e-8),
-    Case("hot lid, jumps at corners", entries(Box((0, 0), (1, 1)), LID, 1e-6), hot_lid, 1e-6),
-    Case("plate with hole (Kirsch)", kirsch(), known, 1e-5, 60),
-    Case("the same, stress at the rim - 3", kirsch(), rim, 1e-3),
-    Case("L-shape, r^(2/3), torsion", entries(L_SHAPE, DIRICHLET, 1e-7), torsion, 1e-7),
-    Case("mixed L-shape, r^(1/3)", entries(L_SHAPE, MIXED, 1e-6), against_finer, 1e-6),
-    Case("cantilever", entries(BEAM, cantilever("4 y (1 - y)"), 1e-5, channels="u v"), against_finer, 1e-5, 60),
-    Case("cantilever, even load", entries(BEAM, cantilever("1"), 1e-5, channels="u v"), against_finer, 1e-5, 60),
+    Case("disk", entries(Disk((0, 0), 1), POISSON, 1e-8, exact=SMOOTH), 1e-8),
+    Case("square with 16 holes", entries(SIXTEEN, POISSON, 1e-8, exact=SMOOTH), 1e-8),
+    Case("hot lid, jumps at corners", entries(Box((0, 0), (1, 1)), LID, 1e-6), 1e-6, error=hot_lid),
+    Case("plate with hole (Kirsch)", kirsch(), 1e-5, 60),
+    Case("the same, stress at the rim - 3", kirsch(), 1e-3, error=rim),
+    Case("L-shape, r^(2/3), torsion", entries(L_SHAPE, DIRICHLET, 1e-7), 1e-7, error=torsion),
+    Case("mixed L-shape, r^(1/3)", entries(L_SHAPE, MIXED, 1e-6), 1e-6, error=against_finer),
+    Case("cantilever", entries(BEAM, cantilever("4 y (1 - y)"), 1e-5, channels="u v"), 1e-5, 60, error=against_finer),
+    Case("cantilever, even load", entries(BEAM, cantilever("1"), 1e-5, channels="u v"), 1e-5, 60, error=against_finer),
 )
 
 
 def main() -> int:
     torch.set_num_threads(1)
-    missed = 0
-    print(f"{'':<34} {'error':>8} {'asked':>8} {'estimate':>9} {'exact':>6} {'conditions':>11} {'s':>6} {'asked':>6}")
-    for case in CASES:
-        answer, seconds = solved(case.entries)
-        error = case.error(answer)
-        good = error <= case.asked and seconds <= case.seconds
-        missed += not (good and answer.certificate.exact)
-        limit = f"{case.seconds:6.0f}" if math.isfinite(case.seconds) else f"{'-':>6}"
-        print(
-            f"{case.name:<34} {error:8.1e} {case.asked:8.0e} {answer.estimate:9.1e} "
-            f"{'yes' if answer.certificate.exact else 'NO':>6} {answer.conditions:>11} {seconds:6.1f} {limit}"
-            f"{'' if good else '  MISSED'}",
-            flush=True,
-        )
-    return int(missed > 0)
+    return int(run_cases(CASES) > 0)
 
 
 if __name__ == "__main__":

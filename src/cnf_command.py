@@ -1,6 +1,6 @@
-"""Entry point of the `cnf` command, outside the package: importing `cnf` takes seconds, and Ctrl-C may come then.
+"""Entry point of the `cnf` command, outside the package: Ctrl-C may come while that is imported.
 
-Nothing is done yet in these seconds and nothing can be lost, so the process ends at once, with one line.
+Nothing is done yet then and nothing can be lost, so the process ends at once, with one line.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Files, what reading comes to: `Decoded`, the same for all formats, polygons as triangles, and checks."""
+"""Files, what reading comes to: `Decoded`, the same for all formats, the reader by ending, and checks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from cnf.errors import FileError
+from cnf.errors import FileError, nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,22 @@ class Decoded:
     faces: np.ndarray | None = None  # (F, 3)
     attributes: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (P,) or (P, k)
     notes: tuple[str, ...] = ()
+
+
+def decode_file(source: Path, readers: Mapping[str, Callable[[Path], Decoded]]) -> Decoded:
+    """What a file holds, by the reader for its ending."""
+    ending = source.suffix.lower()
+    if ending not in readers:
+        known = ", ".join(readers)
+        raise FileError(
+            f"{source}: no reader for files ending in {ending!r}; expected {known}.{nearest(ending, readers)}"
+        )
+    try:
+        return readers[ending](source)
+    except MemoryError:
+        raise FileError(f"{source} needs more memory than there is; thin it first") from None
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
 
 
 def triangulate(corners: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cnf.errors import FileError, nearest
-from cnf.meshes.decoded import Decoded, check_finite
+from cnf.errors import FileError
+from cnf.meshes.decoded import Decoded, check_finite, decode_file
 from cnf.meshes.mesh import Mesh
 from cnf.meshes.obj import read_obj
 from cnf.meshes.ply import read_ply
@@ -20,16 +20,7 @@ LARGEST = 2**29  # bytes
 def read_surface(path: object) -> Mesh:
     """The triangles of an STL, OBJ or PLY file; polygons are cut into triangles."""
     source = check_source(path, LARGEST)
-    ending = source.suffix.lower()
-    if ending not in READERS:
-        known = ", ".join(READERS)
-        raise FileError(
-            f"{source}: no mesh is read from files ending in {ending!r}; expected {known}.{nearest(ending, READERS)}"
-        )
-    try:
-        decoded = READERS[ending](source)
-    except MemoryError:
-        raise FileError(f"{source} needs more memory than there is; simplify it first") from None
+    decoded = decode_file(source, READERS)
     check_finite(decoded.points, source)
     if decoded.faces is None or not len(decoded.faces):
         raise FileError(f"{source} has {len(decoded.points)} points but no faces: it bounds nothing")

@@ -113,7 +113,7 @@ def test_bad_files(tmp_path: Path):
         ("a.stl", bytes(80) + (2**31).to_bytes(4, "little") + bytes(50), "promises 2147483648 triangles"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\n", "but no faces"),
         ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 99999999999\n", "."),
-        ("a.step", b"x", "no mesh is read"),
+        ("a.step", b"x", "no reader for files"),
     ]:
         path = tmp_path / name
         path.write_bytes(content)

@@ -10,6 +10,7 @@ from cnf.errors import DomainError, nearest
 from cnf.meshes.gmsh import Cells, Gmsh, read_gmsh
 from cnf.pde.domains.domain import Domain, as_number
 from cnf.pde.domains.outline import Outline, tidied
+from cnf.pde.domains.simplices import chain
 from cnf.pde.domains.solid import Solid
 
 FLAT = 1e-9  # of the size: meshes that are no thicker lie in the plane
@@ -102,17 +103,10 @@ def _solid(points: np.ndarray, faces: np.ndarray, groups: Cells, name: str | Non
 
 
 def _outline(points: np.ndarray, edges: np.ndarray, groups: Cells, smooth: bool | float, name: str | None) -> Domain:
-    following = dict(edges.tolist())
-    if len(following) < len(edges):
+    if len(np.unique(edges[:, 0])) < len(edges):
         raise DomainError("the boundary of the mesh touches itself at a point; separate the parts there")
     label = dict(zip(map(tuple, edges.tolist()), _labelled(edges, groups), strict=True))
-    curves, names = [], []
-    while following:
-        start, node = following.popitem()
-        loop = [start]
-        while node != start:
-            loop.append(node)
-            node = following.pop(node)
-        curves.append(points[loop])
-        names.append([label[a, b] for a, b in zip(loop, [*loop[1:], start], strict=True)])
+    loops = chain(edges)
+    names = [[label[a, b] for a, b in zip(loop, np.roll(loop, -1), strict=True)] for loop in loops]
+    curves = [points[loop] for loop in loops]
     return Outline(curves, smooth=smooth, name=name, edges=names if any(map(any, names)) else ())

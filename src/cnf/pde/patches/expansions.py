@@ -49,9 +49,10 @@ def times(a: Series, b: Series) -> Series:
     return found
 
 
-def along_x(a: Series, times: int = 1) -> Series:
+def along_x(a: Series, order: int = 1) -> Series:
+    """The derivative of that order by x."""
     found = a
-    for _ in range(times):
+    for _ in range(order):
         lower = np.zeros_like(found)
         lower[:-1] = found[1:] * np.arange(1, found.shape[0])[:, None]
         found = lower

@@ -8,7 +8,7 @@ the base of the field: patches make up the rest, which is smooth.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,8 @@ MOST_CUTS = 64  # along a coordinate
 LARGE = 30.0  # terms of an expansion that outgrow the data by more would cancel against the rest of the field
 NOTHING = 1e-12  # of the data: what jumps less is rounding
 SEEN = 24  # points per coordinate by which the size of an expansion is judged
+
+Known = tuple[tuple[float, float, float, float], np.ndarray]  # a row of `places` and one of `powers` of DiffusedJumps
 
 
 def breaks(question: Question) -> list[list[float]]:
@@ -91,20 +93,21 @@ class _Around:
         """How large the data are."""
         return max(float(c.values.abs().max()) for c in self.question.constraints)
 
-    def all(self) -> list[tuple[tuple[float, float, float, float], np.ndarray]]:
+    def all(self) -> list[Known]:
+        """What is known around every place: inside the start, and at both ends, from the start on or later."""
         domain = self.question.domain
         (low, start), (high, _) = domain.lower, domain.upper
-        found = []
-        conditions = self.on_face(1, 0)
-        if conditions is None:
+        found: list[Known | None] = []
+        initial = self.on_face(1, 0)
+        if initial is None:
             return []
-        side = self.question.constraints[conditions].right_hand_side
+        side = self.question.constraints[initial].right_hand_side
         sources = side.source if isinstance(side.source, tuple) else ()
         at_start = [e.xreplace({symbol(self.names[1]): sp.Float(start, 17)}) for e in sources]
         inner = {x for g in kink_arguments(at_start) for x in _roots(g, self.names[0], low, high, side.data)}
         for x in sorted(inner)[:MOST_CUTS]:
             equation = self.equation(x, start, 1)
-            jump = self.start(conditions, x, 1) - self.start(conditions, x, -1)
+            jump = self.start(initial, x, 1) - self.start(initial, x, -1)
             found.append(self.place(x, start, equation, jump, -1.0))
         for end, x, inward in ((0, low, 1), (1, high, -1)):
             own = self.on_face(0, end)
@@ -114,15 +117,15 @@ class _Around:
             edge = self.edge(own, x, start, inward, 1)
             if edge is None:
                 continue
-            smooth = smooth_solution(equation, self.start(conditions, x, inward))
+            smooth = smooth_solution(equation, self.start(initial, x, inward))
             found.append(self.place(x, start, equation, made_up(equation, edge, smooth, inward), inward))
             found += self.later(own, x, inward)
         return [place for place in found if place is not None]
 
-    def later(self, condition: int, x: float, inward: int) -> list:
+    def later(self, condition: int, x: float, inward: int) -> list[Known | None]:
         """Places at an end where its data, or the source, jump at a later moment."""
-        domain, found = self.question.domain, []
-        time = self.names[1]
+        domain, time = self.question.domain, self.names[1]
+        found: list[Known | None] = []
         moments: set[float] = set()
         for k in (condition, self.question.inside[0]):
             side = self.question.constraints[k].right_hand_side
@@ -141,7 +144,7 @@ class _Around:
             found.append(self.place(x, t, equation, made_up(equation, change, smooth, inward), inward))
         return found
 
-    def place(self, x: float, t: float, equation: Equation, jump: np.ndarray, side: float):
+    def place(self, x: float, t: float, equation: Equation, jump: np.ndarray, side: float) -> Known | None:
         """What is known around a place, without the orders that grow too large somewhere else; None if nothing."""
         if equation.diffusion <= 0:
             raise _UnknownError
@@ -186,12 +189,13 @@ class _Around:
         return np.array([x + right * step[0], t + later * step[1]])
 
     def equation(self, x: float, t: float, right: int, later: int = 1) -> Equation:
+        """The equation inside as series around a place, as it is on one side of it."""
         k = self.question.inside[0]
         constraint = self.question.at(k, Sample(torch.tensor([[x, t]], dtype=torch.float64), None))
         beside = self.near(x, t, right, later)
-        parts = {(): 0.0, ("x",): 0.0, ("xx",): 0.0, ("t",): 0.0}
-        named = {(): (), ((self.names[0], 1),): ("x",), ((self.names[0], 2),): ("xx",), ((self.names[1], 1),): ("t",)}
-        series = dict.fromkeys(parts, np.zeros((ORDERS + 1, ORDERS // 2 + 1)))
+        x_name, t_name = self.names
+        named = {(): "u", ((x_name, 1),): "u_x", ((x_name, 2),): "u_xx", ((t_name, 1),): "u_t"}
+        series = dict.fromkeys(named.values(), np.zeros((ORDERS + 1, ORDERS // 2 + 1)))
         for term in constraint.operator.rows[0]:
             key = named.get(tuple(term.derivatives))
             if key is None or term.place != HERE or len(constraint.operator.rows) != 1:
@@ -199,10 +203,10 @@ class _Around:
             data = dict(constraint.operator.data)
             series[key] = series[key] + _series(term.coefficient, self.names, data, (x, t), beside)
         source = self.side(constraint, (x, t), beside)
-        by = series["t",]
+        by = series["u_t"]
         if by[0, 0] == 0:
             raise _UnknownError
-        return Equation(*(_divided(a, by) for a in (-series["xx",], -series["x",], -series[()], source)))
+        return Equation(*(_divided(a, by) for a in (-series["u_xx"], -series["u_x"], -series["u"], source)))
 
     def start(self, k: int, x: float, right: int) -> np.ndarray:
         """Powers of x of the values at the start, on one side of a place."""
@@ -280,7 +284,7 @@ def _series(
     return found
 
 
-def _branch(expression: sp.Expr, value) -> sp.Expr:
+def _branch(expression: sp.Expr, value: Callable[[sp.Expr], float]) -> sp.Expr:
     """The expression without kinks: what Abs, sign, Max and Min are where `value` looks."""
     if not expression.atoms(sp.Abs, sp.sign, sp.Max, sp.Min):
         return expression

@@ -50,6 +50,7 @@ class Round:
 
 
 def solved(field: ConstrainedField) -> Solution:
+    """The solution of a field, warnings left to who keeps it; factors are let go, they are large."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
         found = field.eval().solution
@@ -58,6 +59,7 @@ def solved(field: ConstrainedField) -> Solution:
 
 
 def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
+    """The field on this mesh, and how far it is off."""
     started = time.perf_counter()
     field = build_field(question, orders, mesh)
     solution = solved(field)

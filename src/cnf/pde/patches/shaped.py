@@ -18,6 +18,7 @@ from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.meeting import TRACED, lattice
 from cnf.pde.patches.outline import ALONG, Area, Run, areas_of, continued, curves_of, walls
+from cnf.pde.patches.slivers import join_slivers
 
 TURNING = 1.2, 0.8  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
 SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with interfaces
@@ -295,30 +296,11 @@ class _Shaper:
     def _joined(
         self, inside: np.ndarray, cut: np.ndarray, parts: list[Segment]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The patch of every cell, and the frames of the patches; slivers go where they share most."""
-        cells = self.cells
-        extent = (self.high - self.low) / (cells.upper - cells.lower)
+        """The patch of every cell, and the frames of the patches."""
+        extent = (self.high - self.low) / (self.cells.upper - self.cells.lower)
         sliver = inside & cut & (extent.min(axis=1) < self.sliver)
-        goes_to = np.arange(cells.count)
-        waiting = sliver
-        while waiting.any():  # slivers beside slivers follow those that have joined
-            most = np.zeros(cells.count)
-            for part in parts:
-                for cell, other in ((part.first, part.second), (part.second, part.first)):
-                    if waiting[cell] and not waiting[other] and part.high - part.low > most[cell]:
-                        goes_to[cell], most[cell] = goes_to[other], part.high - part.low
-            if not most.any():
-                break
-            waiting = waiting & (most == 0)
-        kept = np.flatnonzero(inside & (goes_to == np.arange(cells.count)))
-        number = np.full(cells.count, OUTSIDE)
-        number[kept] = np.arange(len(kept))
-        patch = np.where(inside, number[goes_to], OUTSIDE)
-        low, high = np.full((len(kept), 2), np.inf), np.full((len(kept), 2), -np.inf)
-        own = np.flatnonzero(inside)
-        np.minimum.at(low, patch[own], self.low[own])
-        np.maximum.at(high, patch[own], self.high[own])
-        return patch, low, high
+        shared = [(p.first, p.second, p.high - p.low) for p in parts]
+        return join_slivers(inside, sliver, shared, self.low, self.high)
 
 
 def _ends(part: Segment) -> np.ndarray:

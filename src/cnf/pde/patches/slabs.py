@@ -39,6 +39,7 @@ class Slabs:
 
     @staticmethod
     def of(domain: Timed, cells: Cells) -> Slabs:
+        """Patches of every slab that the cells make along time, numbered one slab after the other."""
         time = domain.dimension - 1
         patch = np.full(cells.count, OUTSIDE)
         known: dict[bytes, Shaped] = {}  # slabs with the same cells in space share what is found

@@ -18,6 +18,7 @@ from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Arrays, Piece
 from cnf.pde.domains.domain import belongs_to
 from cnf.pde.patches.meeting import lattice
+from cnf.pde.patches.slivers import join_slivers
 
 LATTICE = 16  # points along every coordinate by which a cell is judged
 ON_FACE = 16  # and along both coordinates of a face
@@ -47,9 +48,9 @@ class Surface:
 
 @dataclass(frozen=True)
 class Part:
-    """What two patches share of a face of cells, or what one has of the boundary there: `second` is -1, `side` says
+    """What two patches share of a face of cells, or what one has of the boundary there: `second` is -1 then.
 
-    on which end of the first one. Only what lies inside the domain counts: `area` of it.
+    `side` is 1 on the upper end of the first one. Only what lies inside the domain counts: `area` of it.
     """
 
     first: int
@@ -251,6 +252,7 @@ class _Shaper:
         self.low, self.high = low, high  # frames of what lies inside
 
     def solid(self) -> Solid:
+        """Cells that have a part inside, slivers joined, and what is shared between them."""
         cells = self.cells
         share = self.within.mean(axis=1)
         cut = (share > 0) & (share < 1)
@@ -323,29 +325,11 @@ class _Shaper:
     def _joined(
         self, inside: np.ndarray, cut: np.ndarray, parts: list[Part]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The patch of every cell, and the frames of the patches; slivers go where they share most."""
-        cells = self.cells
-        extent = (self.high - self.low) / (cells.upper - cells.lower)
-        goes_to = np.arange(cells.count)
-        waiting = inside & cut & (extent.min(axis=1) < SLIVER)
-        while waiting.any():  # slivers beside slivers follow those that have joined
-            most = np.zeros(cells.count)
-            for part in parts:
-                for cell, other in ((part.first, part.second), (part.second, part.first)):
-                    if min(cell, other) >= 0 and waiting[cell] and not waiting[other] and part.area > most[cell]:
-                        goes_to[cell], most[cell] = goes_to[other], part.area
-            if not most.any():
-                break
-            waiting = waiting & (most == 0)
-        kept = np.flatnonzero(inside & (goes_to == np.arange(cells.count)))
-        number = np.full(cells.count, OUTSIDE)
-        number[kept] = np.arange(len(kept))
-        patch = np.where(inside, number[goes_to], OUTSIDE)
-        low, high = np.full((len(kept), 3), np.inf), np.full((len(kept), 3), -np.inf)
-        own = np.flatnonzero(inside)
-        np.minimum.at(low, patch[own], self.low[own])
-        np.maximum.at(high, patch[own], self.high[own])
-        return patch, low, high
+        """The patch of every cell, and the frames of the patches."""
+        extent = (self.high - self.low) / (self.cells.upper - self.cells.lower)
+        sliver = inside & cut & (extent.min(axis=1) < SLIVER)
+        shared = [(p.first, p.second, p.area) for p in parts if p.second >= 0]
+        return join_slivers(inside, sliver, shared, self.low, self.high)
 
 
 def _between_patches(part: Part, patch: np.ndarray) -> Part:

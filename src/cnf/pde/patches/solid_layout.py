@@ -40,6 +40,7 @@ class _Layout:
         self.functions = int((tops < 2).sum())
 
     def found(self) -> ShapedLayout:
+        """Seams and flat boundaries first; curved boundaries and the inside get what functions are left."""
         seams = self._seams()
         arcs = self._flat_boundary()
         inside = []
@@ -186,6 +187,7 @@ def part_is_lower(owner: int, parts: Sequence[Part]) -> bool:
 
 
 def picked(points: np.ndarray, coordinates: np.ndarray, count: int) -> np.ndarray:
+    """`count` of the points (P, 3), by their coordinates (P, d) on what they lie on, in the order given."""
     return points[np.sort(pick(coordinates, count))]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.errors import ConstraintError, FileError, nearest
-from cnf.meshes.decoded import Decoded, check_finite
+from cnf.errors import ConstraintError, FileError
+from cnf.meshes.decoded import Decoded, check_finite, decode_file
 from cnf.meshes.mesh import Mesh
 from cnf.meshes.obj import read_obj
 from cnf.meshes.ply import read_ply
@@ -67,18 +67,7 @@ def read_mesh(path: object) -> Mesh:
 def decode(path: object) -> tuple[Path, Decoded]:
     """The file's content, finite and not empty."""
     source = check_source(path)
-    ending = source.suffix.lower()
-    if ending not in READERS:
-        known = ", ".join(READERS)
-        raise FileError(
-            f"{source}: no reader for files ending in {ending!r}; expected {known}.{nearest(ending, READERS)}"
-        )
-    try:
-        decoded = READERS[ending](source)
-    except MemoryError:
-        raise FileError(f"{source} needs more memory than there is; thin it first") from None
-    except OSError as error:
-        raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
+    decoded = decode_file(source, READERS)
     if not len(decoded.points):
         raise FileError(f"{source} holds no points")
     with np.errstate(over="ignore", invalid="ignore"):
