@@ -7,10 +7,29 @@ about it stays as if they had been imported at its top.
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+
+
+@contextmanager
+def whole_imports() -> Iterator[None]:
+    """Ctrl-C waits until what is imported here is there whole: half of NumPy cannot be imported a second time."""
+    before, heard = signal.getsignal(signal.SIGINT), []
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def late_names(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

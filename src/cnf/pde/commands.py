@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.errors import CnfError, CnfWarning, FileError, LatexError, nearest
+from cnf.late import whole_imports
 from cnf.reports.terminal import open_console, say
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ def read_problem(file: Path, changes: dict[str, object]) -> Problem:
     from cnf.pde.problems.first_look import look_over
 
     look_over(file, changes)  # mistakes in writing are answered before torch is imported
-    from cnf.pde.problems import Problem
+    with whole_imports():
+        from cnf.pde.problems import Problem
 
     return Problem.read(file, **changes)
 
