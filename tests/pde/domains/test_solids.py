@@ -15,6 +15,8 @@ from cnf.errors import CnfError, DomainError, FileError, ProblemError
 from cnf.pde.domains import Ball, Difference, Polygon, Solid, to_text
 from tests.pde.domains.shapes import EIGHT_FACES, OCTAHEDRON
 
+DATA = Path(os.environ.get("CNF_DATA", Path(__file__).parents[3] / "../shared/data"))
+
 
 def sphere(halvings: int) -> tuple[np.ndarray, np.ndarray]:
     """An octahedron with its faces halved and moved onto the unit sphere, (V, 3) and (F, 3); no vertices are shared."""
@@ -144,10 +146,10 @@ def test_poisson_in_a_sphere_of_triangles(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("CNF_DATA"), reason="CNF_DATA names no folder with meshes")
+@pytest.mark.skipif(not (DATA / "mesh").is_dir(), reason="needs the shared data, see CNF_DATA")
 def test_poisson_in_a_cow():
     """A real mesh of 5856 faces: inside of it, on it, and a slice through it."""
-    cow = Solid.read(Path(os.environ["CNF_DATA"]) / "mesh" / "spot.obj")
+    cow = Solid.read(DATA / "mesh" / "spot.obj")
     assert cow.volume == pytest.approx(0.71826, rel=1e-4)
     middle = cow._section(0, 0.0)
     assert middle is not None and isinstance(middle, cnf.domains.Outline) and not isinstance(middle, Polygon)
