@@ -76,7 +76,7 @@ def solve_light_path(
     seed: int = 1,
     progress: bool = True,
     ends: tuple[Point, Point] = ((0.0, 0.3), (1.0, 0.9)),
-    medium: Medium = Medium(),  # noqa: B008 (frozen)
+    medium: Medium = Medium(),
 ) -> LightPath:
     """Train two random quadratics, their end points fixed, towards the least travel time."""
     started = time.perf_counter()
