@@ -37,6 +37,7 @@ GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken be
 HIGHEST_DEGREE = 16
 FINER = 2  # degrees that the second opinion has more
 MOST_CONDITIONS = 400_000
+ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
 BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
@@ -75,7 +76,7 @@ def adapt(
     domain = question.domain
     degree = degrees_on(domain)
     corners = corner_functions(question, orders)
-    goal = BEST if target is None else target
+    goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
@@ -100,6 +101,17 @@ def adapt(
             question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness, sparing)
         )
 
+    def estimate_of(found: Round) -> tuple[float, Round]:
+        """How far a field may be off, and the field of higher degree that says so."""
+        finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
+        off = field_difference(found.solution, finer.solution, probes)
+        if off <= goal and isinstance(found.mesh.shaped, Shaped):
+            coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
+            off = continued(off, field_difference(coarser, found.solution, probes))
+        contradiction = contradicted(question, orders, found.mesh, found.solution)
+        violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
+        return max(off, missed(found.solution), contradiction, violation), finer
+
     try:
         found = solve_on(cells)
         if isinstance(found.mesh.shaped, Shaped) and not found.exact:
@@ -114,13 +126,7 @@ def adapt(
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
-                finer = solve_round(question, orders, last.mesh.raised(finer_on(domain)))
-                off = field_difference(last.solution, finer.solution, probes)
-                if off <= goal and isinstance(last.mesh.shaped, Shaped):
-                    coarser = solved(build_field(question, orders, last.mesh.raised(-FINER)))
-                    off = continued(off, field_difference(coarser, last.solution, probes))
-                contradiction = contradicted(question, orders, last.mesh, last.solution)
-                estimates[len(rounds) - 1] = max(off, missed(last.solution), contradiction)
+                estimates[len(rounds) - 1], finer = estimate_of(last)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):
                     break
@@ -131,6 +137,9 @@ def adapt(
                     found, degree = finer, finer.mesh.degree
                     continue
             found = solve_on(refine(last, orders))
+        least = int(np.argmin([r.worst for r in rounds]))  # may be neither the first round nor the last
+        if least not in estimates and min(estimates.values()) > goal:
+            estimates[least] = estimate_of(rounds[least])[0]
     except KeyboardInterrupt:
         if not rounds:
             raise
