@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import cnf
+from cnf.late import whole_imports
 from cnf.operators.reader.expressions import FUNCTIONS
 from cnf.operators.reader.vocabulary import FUNCTION_NAMES
 from cnf.pde.domains.layouts import LAYOUTS
@@ -72,3 +74,12 @@ def test_names_are_all_there():
 def test_words_that_stand_twice_agree():
     """Names kept apart from what they name, for the sake of speed, are those of what they name."""
     assert set(FUNCTIONS) == FUNCTION_NAMES and set(LAYOUTS) == set(LAYOUT_NAMES)
+
+
+def test_an_interrupt_waits_for_whole_imports():
+    """SIGINT in the middle: the block is finished, then KeyboardInterrupt comes, and the handler is the old one."""
+    before, done = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), whole_imports():
+        signal.raise_signal(signal.SIGINT)
+        done.append(True)
+    assert done and signal.getsignal(signal.SIGINT) == before
