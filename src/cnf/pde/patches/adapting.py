@@ -17,6 +17,7 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
@@ -33,6 +34,7 @@ from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
+CARRIED = {2: 14, 3: 8, 4: 6}  # along all coordinates, where equations carry detail through time
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 HIGHEST_DEGREE = 16
 FINER = 2  # degrees that the second opinion has more
@@ -74,7 +76,8 @@ def adapt(
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    degree = degrees_on(domain)
+    carried = carries(question, orders)
+    degree = degrees_on(domain, carried)
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
@@ -90,6 +93,9 @@ def adapt(
         question.seed,
         orders.time,
     )
+    if carried:
+        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+        cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
@@ -104,10 +110,10 @@ def adapt(
     def estimate_of(found: Round) -> tuple[float, Round]:
         """How far a field may be off, and the field of higher degree that says so."""
         finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
-        off = field_difference(found.solution, finer.solution, probes)
+        off = field_difference(found.solution, finer.solution, probes, question.asked)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            off = continued(off, field_difference(coarser, found.solution, probes))
+            off = continued(off, field_difference(coarser, found.solution, probes, question.asked))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
@@ -124,7 +130,7 @@ def adapt(
             report(found)
             last = found
             stuck = _stuck(rounds, started, target)
-            moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
+            moved = field_difference(last.solution, rounds[-2].solution, probes, question.asked) if len(rounds) > 1 else math.inf
             if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
                 good = sum(estimate <= goal for estimate in estimates.values())
@@ -145,7 +151,7 @@ def adapt(
             raise
         interrupted = True
         if len(rounds) > 1:
-            moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
+            moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes, question.asked)
             estimates.setdefault(len(rounds) - 1, moved)
     best = min(
         estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
@@ -153,8 +159,10 @@ def adapt(
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
-def degrees_on(domain: Domain) -> tuple[int, ...]:
-    """Along every coordinate."""
+def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
+    """Along every coordinate; what is carried along varies in time as it does in space."""
+    if carried:
+        return (CARRIED[domain.dimension],) * domain.dimension
     found = [DEGREES[domain.dimension]] * domain.dimension
     if isinstance(domain, Timed):
         found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))

@@ -20,6 +20,7 @@ from cnf.pde.patches.adapting import adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
@@ -51,7 +52,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         if report is not None:
             report(trials[-1])
 
-    question = question_of(problem)
+    question = with_rates(question_of(problem))
     try:
         adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
     except OverdeterminedError:
@@ -129,7 +130,7 @@ def as_trial(found: Round) -> Trial:
 def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
     """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
     with torch.no_grad():
-        size = float(solution(probes).square().mean().sqrt()) or 1.0
+        size = float(problem.asked_of(solution(probes)).square().mean().sqrt()) or 1.0
         values = [check for check in problem.checks() if check.operator.order == 0]
         off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
         return max([look_across(question_of(problem), solution, probes).boundary, *off])
@@ -179,12 +180,6 @@ def refuse_unsuitable(problem: Problem) -> None:
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
     orders = orders_of(question_of(problem))
-    if orders.time is not None and orders.along(orders.time) > 1:
-        raise ProblemError(
-            "patches follow time derivatives of first order; give the velocity a channel of its own: u_t - v = 0 and "
-            "v_t = ... instead of u_{tt} = ...",
-            WHERE,
-        )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
     many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
