@@ -23,7 +23,8 @@ MOST_NODES = 200  # of a profile
 MOST_FUNCTIONS = 50  # of a corner
 OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
 ROUNDING = 1e-14  # of the largest coefficient of a profile
-TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
+TINY = 1e-14  # of the unit length: closer to the corner, what grows there is that of this distance
+NOTHING = 1e-300  # and what does not grow that of this one
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class CornerFunctions:
     def columns(self, x: Tensor, index: tuple[int, ...], channel: int, unit: Tensor) -> Tensor:
         """The derivative `index` of all functions of a channel at points (P, 2), units (P,): (P, K)."""
         offset = x - x.new_tensor(self.centre)
-        distance = offset.square().sum(dim=1).sqrt().maximum(TINY * unit)
+        distance = offset.square().sum(dim=1).sqrt()
         gap = 2 * math.pi - (self.end - self.start)
         raw = torch.atan2(offset[:, 1], offset[:, 0])
         low = self.start - gap / 2  # the cut lies outside
@@ -105,7 +106,8 @@ class CornerFunctions:
             values.append(2 * z * values[-1] - values[-2])
         table = torch.stack(values, dim=1).to(torch.complex128)
         plain, with_log = (table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
-        log = torch.log(distance / unit)[:, None]
+        least = torch.from_numpy(np.where(exponents.real > 0, NOTHING, TINY))  # what vanishes there does
+        log = torch.log((distance / unit)[:, None].maximum(least))  # (P, K)
         found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
         found = found / unit[:, None] ** (sum(index) + self.lower_by(channel))
         return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(x)
