@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.constraints import Constraint
-from cnf.operators.coefficients import Datum, evaluate
+from cnf.operators.coefficients import DataFunction, Datum, evaluate
 from cnf.operators.frame import symbol
 from cnf.operators.ranges import Ranges
 from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
@@ -25,6 +25,7 @@ from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 DENSE = 2**18  # points at which formulas are looked at in all, at first
 SAME = 500  # points at which plain sums are compared with careful ones
 UNSEEN = 1e-3  # of the accuracy
+ALONG = 2**12  # of them along a coordinate, at most
 LEAST = 64  # and in every cell later
 ON_LINES = 33  # on lines that say across which coordinates to cut
 MOST_CELLS = 3000
@@ -68,14 +69,21 @@ class Formula:
             low[:, self.axis] = high[:, self.axis] = self.position
         return low, high
 
-    def bound(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """What |formula| does not exceed in boxes (n, D), (n,), by interval arithmetic."""
+    def bound(self, low: np.ndarray, high: np.ndarray, middle: np.ndarray) -> np.ndarray:
+        """What |formula| does not exceed in boxes (n, D), (n,), by interval arithmetic.
+
+        In small boxes, its values (n,) in the `middle` and what its slopes may add to them bound it more closely.
+        """
         free = [k for k in range(low.shape[1]) if k != self.axis]
         fixed = {symbol(self.names[k]): torch.full((1, 1), low[0, k]) for k in range(low.shape[1]) if k == self.axis}
         like = torch.zeros(1, 1, dtype=torch.float64)
         variables = [symbol(self.names[k]) for k in free]
         ranges = Ranges(variables, low[:, free], high[:, free], fixed, dict(self.data), like)
-        size = np.broadcast_to(ranges.of(self.expression).size, low.shape[:1])
+        found = ranges.of(self.expression)
+        size = np.broadcast_to(found.size, low.shape[:1])
+        if not self.expression.has(DataFunction):  # callables say nothing about their slopes
+            near = np.abs(middle) + (found.slope * (high - low)[:, free]).sum(axis=1) / 2
+            size = np.where(np.isfinite(found.pace).all(axis=1), np.fmin(size, near), size)  # none where it jumps
         return np.nan_to_num(size, nan=np.inf, posinf=np.inf)
 
     def touches(self, cells: Cells) -> np.ndarray:
@@ -164,7 +172,7 @@ def _looked_at(
     at_nodes = _values(formula, tensor_grid(low, high, [p + 1 for p in along]))  # (n, P)
     centre, half = (low + high) / 2, (high - low) / 2
     free = sum(k != formula.axis for k in range(low.shape[1]))
-    each = max(2, round(per_cell ** (1 / max(1, free))))
+    each = min(max(2, round(per_cell ** (1 / max(1, free)))), ALONG)
     axes = [rng.uniform(-1, 1, 1 if k == formula.axis else each) for k in range(low.shape[1])]
     unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
     checks = centre[:, None] + half[:, None] * unit
@@ -226,7 +234,7 @@ def largest(
         order = order[better[order] > known[owner[order]]]
         values[owner[order]], points[owner[order]] = here[order], centres[order]
         known[owner[order]] = better[order]
-        bound = formula.bound(low, high)
+        bound = formula.bound(low, high, here)
         open_ = np.flatnonzero(bound > CLEARLY * known[owner] + floor)
         if not len(open_):
             break
