@@ -54,7 +54,7 @@ WRITTEN = [
     r"u|_{x=0} - u(0, t) = |x| + (t = 1)",
     r"-+\nabla\times\mathbf{u} * 2 / v; \Delta u = 0",
 ]
-PIECES = [*r"u v x 2 + - = ; & ( ) { } _ ^ ' | [ ] , * /".split(), r"\frac", r"\sqrt", r"\left.", r"\right|", "_{x=0}"]
+PIECES = [*"uvx2+-=;&(){}_^'|[],*/", r"\frac", r"\sqrt", r"\left.", r"\right|", "_{x=0}"]
 
 
 class Given(Lexer):

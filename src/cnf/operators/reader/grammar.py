@@ -111,7 +111,7 @@ class _Descent:
         if kind in WORDS:
             return self.take()
         if kind == "LPAR":
-            return self.tree("paren", self.bracketed(self.list, "_RPAR"), begin)
+            return self.tree("paren", self.bracketed(self.listed, "_RPAR"), begin)
         if kind == "LABS":
             return self.tree("magnitude", self.bracketed(self.sum, "_RABS"), begin)
         if kind == "LEVAL":
@@ -122,7 +122,8 @@ class _Descent:
         return self.vector() if kind == "BEGIN" else self.argument()
 
     def vector(self) -> Tree:
-        begin, parts = self.position, [self.take(), self.sum()]
+        begin = self.position
+        parts: list[Node] = [self.take(), self.sum()]
         while self.kind in ("_SEMI", "_AMP"):
             if self.take().type == "_SEMI" and self.kind == "_END":
                 break
@@ -136,7 +137,7 @@ class _Descent:
             return self.take()
         if kind == "LBRACE":
             empty = self.tokens[self.at + 1].type == "_RBRACE"
-            inner = [self.take(), self.take()][:1] if empty else self.bracketed(self.list, "_RBRACE")
+            inner = [self.take(), self.take()][:1] if empty else self.bracketed(self.listed, "_RBRACE")
             return self.tree("group", inner, begin)
         if kind == "FRAC":
             return self.tree("fraction", [self.take(), self.argument(), self.argument()], begin)
@@ -146,7 +147,7 @@ class _Descent:
             return self.tree("root", [sign, *degree, self.argument()], begin)
         raise self.error(TERM)
 
-    def list(self) -> Tree:
+    def listed(self) -> Tree:
         begin, entries = self.position, [self.entry()]
         while self.passes("_COMMA"):
             entries.append(self.entry())
@@ -197,9 +198,7 @@ class _Descent:
             return LatexError(f"the string ends too early; {expected}", self.source, self.position)
         token = self.tokens[self.at]
         if self.kind in ("UNDER", "CARET", "PRIME", "BAR") and expected == TERM:
-            return LatexError(
-                f"there is nothing before this {token.value} to attach it to", self.source, self.position
-            )
+            return LatexError(f"there is nothing before this {token.value} to attach it to", self.source, self.position)
         if self.kind == "_EQUALS" and expected != TERM:
             expected = "an equation cannot stand here"
         if self.kind == "_AMP":
