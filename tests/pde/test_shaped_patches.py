@@ -166,14 +166,16 @@ def test_derivatives_of_corner_functions():
     angle, unit = torch.from_numpy(rng.uniform(3.3, 7.6, 40)), torch.full((40,), 0.5, dtype=torch.float64)
     x = torch.tensor([0.2, -0.1]) + 0.4 * torch.stack([angle.cos(), angle.sin()], dim=1)
     step = 1e-5
+
+    def at(points: torch.Tensor, index: tuple[int, ...]) -> torch.Tensor:
+        return functions.columns(functions.around(points, unit), index, 0)
+
     for axis, index in ((0, (1, 0)), (1, (0, 1))):
         move = torch.zeros(2, dtype=torch.float64)
         move[axis] = step
         for before, after in (((0, 0), index), (index, tuple(2 * i for i in index))):
-            slope = (functions.columns(x + move, before, 0, unit) - functions.columns(x - move, before, 0, unit)) / (
-                2 * step
-            )
-            assert torch.allclose(slope, functions.columns(x, after, 0, unit), rtol=1e-5, atol=1e-5)
+            slope = (at(x + move, before) - at(x - move, before)) / (2 * step)
+            assert torch.allclose(slope, at(x, after), rtol=1e-5, atol=1e-5)
 
 
 def test_jumps_in_corners():

@@ -110,7 +110,7 @@ def adapt(
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
             off = continued(off, field_difference(coarser, found.solution, probes))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
+        violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
 
     try:
@@ -219,10 +219,10 @@ def interface_formulas(question: Question) -> list[Formula]:
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
-    growing = last.field.certificate.conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    conditions = last.certificate.conditions
+    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
-    conditions = last.field.certificate.conditions
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
     return growing or long or flat
