@@ -18,7 +18,7 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
-from cnf.pde.patches.corners import corners_of, functions_at
+from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
@@ -28,13 +28,15 @@ from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
+from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import Shaped, first_cells
 from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
-CARRIED = {2: 14, 3: 8, 4: 6}  # along all coordinates, where equations carry detail through time
+CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
+DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 HIGHEST_DEGREE = 16
 FINER = 2  # degrees that the second opinion has more
@@ -83,13 +85,13 @@ def adapt(
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
-    corners_at = [c.centre for c in corners]
+    corners_at = list(dict.fromkeys(c.centre for c in corners))
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
         asked_formulas(question, orders),
-        max(0.1 * goal, 1e-9),
+        max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
         question.seed,
         orders.time,
     )
@@ -115,7 +117,7 @@ def adapt(
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
             off = continued(off, field_difference(coarser, found.solution, probes, question.asked))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
+        violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
 
     try:
@@ -130,7 +132,11 @@ def adapt(
             report(found)
             last = found
             stuck = _stuck(rounds, started, target)
-            moved = field_difference(last.solution, rounds[-2].solution, probes, question.asked) if len(rounds) > 1 else math.inf
+            moved = (
+                field_difference(last.solution, rounds[-2].solution, probes, question.asked)
+                if len(rounds) > 1
+                else math.inf
+            )
             if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
                 good = sum(estimate <= goal for estimate in estimates.values())
@@ -162,7 +168,8 @@ def adapt(
 def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
     """Along every coordinate; what is carried along varies in time as it does in space."""
     if carried:
-        return (CARRIED[domain.dimension],) * domain.dimension
+        in_space, in_time = CARRIED[domain.dimension]
+        return (*(in_space,) * (domain.dimension - 1), in_time)
     found = [DEGREES[domain.dimension]] * domain.dimension
     if isinstance(domain, Timed):
         found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
@@ -175,11 +182,11 @@ def finer_on(domain: Domain) -> int:
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
-    """Of all corners of a planar domain, for equations of second order."""
+    """Of all corners of a planar domain and of its regions, for equations of second order."""
     if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
-    found = (functions_at(question, corner) for corner in corners_of(question.domain))
-    return [functions for functions in found if functions is not None]
+    corners = corners_of(question.domain, question.regions)
+    return [functions for corner in corners for functions in functions_at(question, corner)]
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
@@ -226,10 +233,10 @@ def interface_formulas(question: Question) -> list[Formula]:
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
-    growing = last.field.certificate.conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    conditions = last.certificate.conditions
+    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
-    conditions = last.field.certificate.conditions
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
     return growing or long or flat

@@ -1,8 +1,8 @@
 """Carrying: equations that carry detail along instead of smoothing it, and the cells to begin with for these.
 
-What u_tt = c^2 u_xx and u_t + b u_x = 0 start with goes everywhere in time. So cells are everywhere as small as the data
-ask for anywhere, and slabs as short as the frequencies that such cells resolve ask for: halving cells again and again
-where equations are off would come to the same, after many rounds in which nothing is resolved yet.
+What u_tt = c^2 u_xx and u_t + b u_x = 0 start with goes everywhere in time. So cells are everywhere as small as the
+data ask for anywhere, and slabs as short as the frequencies that such cells resolve ask for: halving cells again and
+again where equations are off would come to the same, after many rounds in which nothing is resolved yet.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ def carries(question: Question, orders: Orders) -> bool:
     return orders.time is not None and (question.asked is not None or first)
 
 
-def carried_cells(
-    question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], most: int
-) -> Cells:
+def carried_cells(question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], most: int) -> Cells:
     """Cells as small as the smallest of these, and slabs to go with them; the same cells if these were too many."""
     time = orders.time
     assert time is not None

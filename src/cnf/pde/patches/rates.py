@@ -84,7 +84,7 @@ def _in_rates(constraint: Constraint, wider: Space, clock: str, rates: Mapping[s
 
 def _in_rate(term: Term, clock: str, rates: Mapping[str, str]) -> Term:
     orders = dict(term.derivatives)
-    if term.channel not in rates or clock not in orders:
+    if term.channel is None or term.channel not in rates or clock not in orders:
         return term
     orders[clock] -= 1
     left = tuple(sorted((name, order) for name, order in orders.items() if order))

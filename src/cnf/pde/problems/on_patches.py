@@ -115,7 +115,7 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
 
 def as_trial(found: Round) -> Trial:
     """A round of refinement, shown like a trial of a tuning."""
-    certificate = found.solution.certificate
+    certificate = found.certificate
     return Trial(
         {"cells": found.mesh.patches.count, "degree": max(found.mesh.degree)},
         math.log10(max(found.worst, 1e-300)),
@@ -179,7 +179,13 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
-    orders = orders_of(question_of(problem))
+    orders = orders_of(with_rates(question_of(problem)))
+    rates = orders.highest[len(problem.space.channels) :]
+    if any(highest[k] for highest in rates for k in orders.spatial):
+        raise ProblemError(
+            "patches take no derivatives in space of u_t beside u_{tt} so far, such as u_{xxt}; use method = 'waves'",
+            WHERE,
+        )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
     many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
