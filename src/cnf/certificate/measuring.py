@@ -8,15 +8,25 @@ points is measured so; for the other conditions the solver's own residual stands
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis
+from cnf.bases.basis import Basis, values_request
 from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Inquiry
-from cnf.certificate.sizes import amplitude_beside, amplitudes, extents, row_sizes, typical_amplitude
+from cnf.certificate.sizes import (
+    allowed_sizes,
+    amplitude_beside,
+    amplitudes,
+    extents,
+    is_cancelled,
+    row_sizes,
+    typical_amplitude,
+    whole_amplitudes,
+)
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
@@ -77,27 +87,38 @@ def certify(
         asked_for = amplitudes(constraints, sizes)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution.applied, constraints)
-        for i, (constraint, probes, size) in enumerate(zip(constraints, expanded, sizes, strict=True)):
+        missed: list[Tensor] = []  # (P, R) of every constraint, like the next two
+        cancelled: list[Tensor] = []  # sizes of terms that cancel, else 0
+        standing: list[Tensor] = []  # looked at, and not cancelled
+        for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
             off = _solver_residual(by_solver, i, shapes[i], asked)
             chosen = _chosen_points(off, sample)
             part = [probe if chosen is None else probe.at(chosen) for probe in probes]
             alone = ALONE if chosen is None else 0  # a sample claims nothing; what measures all points may say exact
-            found = measure_rows(solution, part, asked if chosen is None else asked[chosen], alone)
+            every = torch.arange(shapes[i][0], device=off.device) if chosen is None else chosen
+            found, terms = measure_rows(solution, part, asked[every], alone)
             measured += found.numel()
-            off = found if chosen is None else off.index_copy(0, chosen, found)
+            off = off.index_copy(0, every, found)
             if constraint.name in integrals:
                 off = off + integrals[constraint.name].to(off)
-            scale = asked.abs().maximum(size * asked_for[i])
+            missed.append(off)
+            cancelled.append(torch.zeros_like(off).index_copy(0, every, terms))
+            standing.append(torch.zeros_like(off, dtype=torch.bool).index_copy(0, every, terms == 0))
+        whole = whole_amplitudes(constraints, sizes, asked_for, standing, lambda of: _largest_value(solution, of))
+        for i, (constraint, off) in enumerate(zip(constraints, missed, strict=True)):
+            asked = constraint.values.detach().to(torch.float64)
+            scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], cancelled[i])
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
         for name, (conditions, off) in brought.items():
             shape = (off.shape[0], off.shape[1])
-            scale = conditions[0].values.abs().to(torch.float64)
+            asked, scale = conditions[0].values.to(torch.float64), off.new_zeros(shape, dtype=torch.float64)
             for condition in conditions:
                 size = row_sizes(condition.expanded(), shape, lengths)
-                scale = scale.maximum(size * amplitude_beside(condition, constraints, asked_for))
+                typical, most = (amplitude_beside(condition, constraints, of) for of in (asked_for, whole))
+                scale = scale.maximum(allowed_sizes(asked, size, typical, most))
             residuals[name] = _worst(off.to(torch.float64).abs(), scale)
             measured += off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
@@ -167,8 +188,21 @@ def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     return torch.unique(torch.cat([even, worst]))
 
 
-def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE) -> Tensor:
-    """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
+def _largest_value(solution: Measured, numbers: Sequence[int]) -> float:
+    """The largest value of any channel at the points of some constraints, given by their numbers."""
+    points = torch.cat([solution.constraints[i].points.detach() for i in numbers])
+    space = solution.basis.space
+    requests = tuple(values_request(points.shape[1], points, c) for c in range(len(space.channels)))
+    probe = Probe(points, 1, tuple(range(len(requests))), requests)
+    return float(solution.applied([probe], (points.shape[0], len(requests))).abs().max())
+
+
+def measure_rows(
+    solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE
+) -> tuple[Tensor, Tensor]:
+    """What the field misses of the conditions that the probes stand for, and not less than its rounding; both (P, R).
+
+    Second: how large the terms are where they cancel, 0 elsewhere.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
     more. So some, `alone`, are also evaluated on their own, few points also in a crowd, and the rounding is the least
@@ -176,7 +210,12 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
-    found, rounding = solution.measured(apart, shape)
+    parts, roundings = solution.measured(*_in_rows_of_their_own(apart, shape[0]))  # (P, terms) each
+    found, terms, rounding = parts.new_zeros(shape), *asked.new_zeros(2, *shape)
+    for k, r in enumerate(r for probe in apart for r in probe.rows):
+        found[:, r] += parts[:, k]
+        terms[:, r] += parts[:, k].abs()
+        rounding[:, r] = torch.hypot(rounding[:, r], roundings[:, k].to(torch.float64))
     off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
     for p in torch.linspace(0, shape[0] - 1, min(shape[0], alone)).round().long().tolist() if shape[0] > 1 else ():
         one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
@@ -187,7 +226,16 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
         every = torch.arange(shape[0], device=asked.device).repeat(copies)
         among = solution.applied([probe.at(every) for probe in apart], (every.shape[0], shape[1])).to(torch.float64)
         off = off.maximum((among.unflatten(0, (copies, -1)) - asked).abs().amax(dim=0))
-    return off
+    return off, torch.where(is_cancelled(found, terms, asked), terms, 0.0)
+
+
+def _in_rows_of_their_own(probes: Sequence[Probe], points: int) -> tuple[list[Probe], tuple[int, int]]:
+    """The same probes with a row for every request, and the shape (P, K) of what is found of them."""
+    apart, count = [], 0
+    for probe in probes:
+        apart.append(replace(probe, rows=tuple(range(count, count + len(probe.requests)))))
+        count += len(probe.requests)
+    return apart, (points, count)
 
 
 def _is_excused(off: Tensor, asked: Tensor, scale: Tensor, tolerance: float) -> Tensor:
