@@ -8,7 +8,7 @@ points is measured so; for the other conditions the solver's own residual stands
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -87,28 +87,19 @@ def certify(
         asked_for = amplitudes(constraints, sizes)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution.applied, constraints)
-        missed: list[Tensor] = []  # (P, R) of every constraint, like the next two
-        cancelled: list[Tensor] = []  # sizes of terms that cancel, else 0
-        standing: list[Tensor] = []  # looked at, and not cancelled
+        looks: list[Look] = []
         for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
-            off = _solver_residual(by_solver, i, shapes[i], asked)
-            chosen = _chosen_points(off, sample)
-            part = [probe if chosen is None else probe.at(chosen) for probe in probes]
-            alone = ALONE if chosen is None else 0  # a sample claims nothing; what measures all points may say exact
-            every = torch.arange(shapes[i][0], device=off.device) if chosen is None else chosen
-            found, terms = measure_rows(solution, part, asked[every], alone)
-            measured += found.numel()
-            off = off.index_copy(0, every, found)
+            look = _look(solution, probes, asked, _solver_residual(by_solver, i, shapes[i], asked), sample)
+            measured += look.measured
             if constraint.name in integrals:
-                off = off + integrals[constraint.name].to(off)
-            missed.append(off)
-            cancelled.append(torch.zeros_like(off).index_copy(0, every, terms))
-            standing.append(torch.zeros_like(off, dtype=torch.bool).index_copy(0, every, terms == 0))
+                look = replace(look, off=look.off + integrals[constraint.name].to(look.off))
+            looks.append(look)
+        standing = [look.standing for look in looks]
         whole = whole_amplitudes(constraints, sizes, asked_for, standing, lambda of: _largest_value(solution, of))
-        for i, (constraint, off) in enumerate(zip(constraints, missed, strict=True)):
-            asked = constraint.values.detach().to(torch.float64)
-            scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], cancelled[i])
+        for i, (constraint, look) in enumerate(zip(constraints, looks, strict=True)):
+            asked, off = constraint.values.detach().to(torch.float64), look.off
+            scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
@@ -129,6 +120,8 @@ def certify(
     if measured == count and any(by_side[name].relative > tolerance >= residuals[name].relative for name in by_side):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    if violated and measured < count and any(bool(look.cancelled.any()) for look in looks):
+        return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
@@ -169,6 +162,29 @@ def estimate_worst(solution: Measured) -> float:
             off = _solver_residual(missed, i, shapes[i], asked)
             worst = max(worst, _worst(off, asked.abs().maximum(size * asked_for[i])).relative)
     return worst
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen of the conditions of a constraint, each (P, R)."""
+
+    off: Tensor  # what is missed; by the account of the solver where nothing was measured
+    cancelled: Tensor  # the sizes of terms that cancel, 0 where they do not
+    standing: Tensor  # True where terms were measured and do not cancel
+    measured: int
+
+
+def _look(solution: Measured, probes: Sequence[Probe], asked: Tensor, off: Tensor, sample: int | None) -> Look:
+    """Conditions measured on the field, all of them or a sample; `off` is the account of the solver."""
+    chosen = _chosen_points(off, sample)
+    if chosen is None:
+        found, terms = measure_rows(solution, probes, asked)
+        return Look(found, terms, terms == 0, found.numel())
+    # A sample claims nothing; what measures all points may say exact, and looks at some alone.
+    found, terms = measure_rows(solution, [probe.at(chosen) for probe in probes], asked[chosen], alone=0)
+    nothing = torch.zeros_like(off)
+    standing = torch.zeros_like(off, dtype=torch.bool).index_copy(0, chosen, terms == 0)
+    return Look(off.index_copy(0, chosen, found), nothing.index_copy(0, chosen, terms), standing, found.numel())
 
 
 def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tuple[int, int], like: Tensor) -> Tensor:
