@@ -24,7 +24,8 @@ MOST_NODES = 200  # of a profile
 MOST_FUNCTIONS = 50  # of a corner
 OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
 ROUNDING = 1e-14  # of the largest coefficient of a profile
-TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
+TINY = 1e-14  # of the unit length: closer to the corner, what grows there is that of this distance
+NOTHING = 1e-300  # and what does not grow that of this one
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class CornerFunctions:
     def around(self, x: Tensor, unit: Tensor) -> Around:
         """Points (P, 2) as the functions see them, with units (P,)."""
         offset = x - x.new_tensor(self.centre)
-        distance = offset.square().sum(dim=1).sqrt().maximum(TINY * unit)
+        distance = offset.square().sum(dim=1).sqrt()
         gap = 2 * math.pi - (self.end - self.start)
         raw = torch.atan2(offset[:, 1], offset[:, 0])
         low = self.start - gap / 2  # the cut lies outside
@@ -101,12 +102,13 @@ class CornerFunctions:
         angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
         z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
         table = chebyshev_table(z, self.profiles.shape[3] - 1).to(torch.complex128)
-        return Around(table, torch.log(distance / unit)[:, None], unit)
+        return Around(table, torch.log((distance / unit).clamp_min(NOTHING))[:, None], unit)
 
     def columns(self, at: Around, given: CornerDerivative) -> Tensor:
         """A derivative of all functions of a channel at these points: (P, K)."""
         plain, with_log = at.table @ given.plain, at.table @ given.with_log  # (P, K)
-        found = (plain + at.log * with_log) * torch.exp(at.log * given.exponents)
+        log = at.log.maximum(given.least)  # (P, K)
+        found = (plain + log * with_log) * torch.exp(log * given.exponents)
         found = found / at.unit[:, None] ** given.order
         return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(at.unit)
 
@@ -124,7 +126,9 @@ class CornerFunctions:
                 profile[:, 0] += chi
                 profile, power = maps.chopped(profile), power - 1
         plain, with_log = (torch.from_numpy((profile[:, k] @ maps.coefficients.T).T) for k in (0, 1))
-        return CornerDerivative(plain, with_log, torch.from_numpy(power), sum(index) + self.lower_by(channel))
+        least = torch.from_numpy(np.log(np.where(power.real > 0, NOTHING, TINY)))
+        order = sum(index) + self.lower_by(channel)
+        return CornerDerivative(plain, with_log, torch.from_numpy(power), least, order)
 
 
 @dataclass(frozen=True)
@@ -138,11 +142,15 @@ class Around:
 
 @dataclass(frozen=True)
 class CornerDerivative:
-    """Chebyshev coefficients (N, K) of the profiles without and with a logarithm, exponents (K,), and the order."""
+    """Chebyshev coefficients (N, K) of the profiles without and with a logarithm, exponents (K,), and the order.
+
+    `least` (K,) is the smallest logarithm of a distance that is told apart from the corner.
+    """
 
     plain: Tensor
     with_log: Tensor
     exponents: Tensor
+    least: Tensor
     order: int
 
 

@@ -6,6 +6,7 @@ other. They are met like any condition and measured like any condition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,11 +137,13 @@ class Piecewise(Basis):
             found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
         whole = [c for c in range(channels) if not self.channel_degrees or self.channel_degrees[c] == self.degree]
         highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
-        for patch in np.flatnonzero(self.at_corner >= 0):
+        touching = np.flatnonzero(self.at_corner >= 0)
+        patches_at = Counter(self.corners[k].centre for k in self.at_corner[touching])  # where regions meet, of all
+        for patch in touching:
             count = self.corners[self.at_corner[patch]].count
             start = len(evaluator.exponents)
             found[patch, 0, start : start + count] = True
-            alone = (self.at_corner == self.at_corner[patch]).sum() == 1
+            alone = patches_at[self.corners[self.at_corner[patch]].centre] == 1
             for k in range(count if alone else 0):
                 found[patch, whole[k % len(whole)], highest[k // len(whole)]] = False
         return found.reshape(self.cells.count, -1)
