@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ MOST_NODES = 200  # of a profile
 MOST_FUNCTIONS = 50  # of a corner
 OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
 ROUNDING = 1e-14  # of the largest coefficient of a profile
-TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
+TINY = 1e-14  # of the unit length: closer to the corner, what grows there is that of this distance
+NOTHING = 1e-300  # and what does not grow that of this one
 
 
 @dataclass(frozen=True)
@@ -89,26 +91,31 @@ class CornerFunctions:
         """By how much the exponents of a channel are lower."""
         return self.lower[channel] if self.lower else 0
 
-    def columns(self, x: Tensor, index: tuple[int, ...], channel: int, unit: Tensor) -> Tensor:
-        """The derivative `index` of all functions of a channel at points (P, 2), units (P,): (P, K)."""
+    def around(self, x: Tensor, unit: Tensor) -> Around:
+        """Points (P, 2) as the functions see them, with units (P,)."""
         offset = x - x.new_tensor(self.centre)
-        distance = offset.square().sum(dim=1).sqrt().maximum(TINY * unit)
+        distance = offset.square().sum(dim=1).sqrt()
         gap = 2 * math.pi - (self.end - self.start)
         raw = torch.atan2(offset[:, 1], offset[:, 0])
         low = self.start - gap / 2  # the cut lies outside
         angle = raw + 2 * math.pi * torch.ceil((low - raw) / (2 * math.pi))
         angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
         z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
-        coefficients, exponents = self._derivative(index, channel)  # (2, K, N), (K,)
         values = [torch.ones_like(z), z]
-        for _ in range(2, coefficients.shape[2]):
+        for _ in range(2, self.profiles.shape[3]):
             values.append(2 * z * values[-1] - values[-2])
         table = torch.stack(values, dim=1).to(torch.complex128)
-        plain, with_log = (table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
-        log = torch.log(distance / unit)[:, None]
+        return Around(table, torch.log((distance / unit).clamp_min(NOTHING))[:, None], unit)
+
+    def columns(self, at: Around, index: tuple[int, ...], channel: int) -> Tensor:
+        """The derivative `index` of all functions of a channel at these points: (P, K)."""
+        coefficients, exponents = self._derivative(index, channel)  # (2, K, N), (K,)
+        plain, with_log = (at.table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
+        least = torch.from_numpy(np.log(np.where(exponents.real > 0, NOTHING, TINY)))
+        log = at.log.maximum(least)  # (P, K)
         found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
-        found = found / unit[:, None] ** (sum(index) + self.lower_by(channel))
-        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(x)
+        found = found / at.unit[:, None] ** (sum(index) + self.lower_by(channel))
+        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(at.unit)
 
     def _derivative(self, index: tuple[int, ...], channel: int) -> tuple[np.ndarray, np.ndarray]:
         """Chebyshev coefficients (2, K, N) of the profiles of a derivative, and the exponents."""
@@ -127,6 +134,15 @@ class CornerFunctions:
 
 
 @dataclass(frozen=True)
+class Around:
+    """Points around a corner: polynomials of the angle `table` (P, N), `log` of the distance (P, 1), `unit` (P,)."""
+
+    table: Tensor
+    log: Tensor
+    unit: Tensor
+
+
+@dataclass(frozen=True)
 class AngularMaps:
     """On the Chebyshev points of an interval of angles: d/dtheta, cos and sin, and the way to coefficients."""
 
@@ -135,6 +151,7 @@ class AngularMaps:
     coefficients: np.ndarray  # (N, N)
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def of(start: float, end: float, count: int) -> AngularMaps:
         """Points include both ends."""
         z = np.cos(np.pi * np.arange(count) / (count - 1))[::-1].copy()
@@ -146,7 +163,12 @@ class AngularMaps:
         """Profiles (..., N) without the coefficients that are rounding, which derivatives would blow up."""
         found = profiles @ self.coefficients.T
         small = np.abs(found) <= ROUNDING * np.abs(found).max(axis=-1, keepdims=True)
-        return np.where(small, 0.0, found) @ np.linalg.inv(self.coefficients).T
+        return np.where(small, 0.0, found) @ self._values.T
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        """From coefficients back to values, (N, N)."""
+        return np.linalg.inv(self.coefficients)
 
     @property
     def along(self) -> tuple[np.ndarray, np.ndarray]:

@@ -215,7 +215,7 @@ def evaluate_all(
 ) -> list[Tensor]:
     """Values of several expressions, as `evaluate` gives them; what they share is evaluated once."""
     inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
-    shared = _repeated(expressions)
+    shared = repeated(expressions)
     kept: dict[tuple[sp.Expr, bool], Pair] = {}
     found = []
     for expression in expressions:
@@ -225,7 +225,7 @@ def evaluate_all(
     return found
 
 
-def _repeated(expressions: Sequence[sp.Expr]) -> frozenset[sp.Expr]:
+def repeated(expressions: Sequence[sp.Expr]) -> frozenset[sp.Expr]:
     """What occurs more than once in the expressions, numbers and symbols apart."""
     seen: set[sp.Expr] = set()
     twice: set[sp.Expr] = set()

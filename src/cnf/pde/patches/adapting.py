@@ -17,7 +17,7 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
-from cnf.pde.patches.corners import corners_of, functions_at
+from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
@@ -27,6 +27,7 @@ from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
+from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import Shaped, first_cells
 from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
@@ -80,7 +81,7 @@ def adapt(
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
-    corners_at = [c.centre for c in corners]
+    corners_at = list(dict.fromkeys(c.centre for c in corners))
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
@@ -110,7 +111,7 @@ def adapt(
             before = field_difference(coarser, found.solution, probes)
             off = continued(off, before, worse=finer.worst > found.worst)
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
+        violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
 
     try:
@@ -168,11 +169,11 @@ def finer_on(domain: Domain) -> int:
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
-    """Of all corners of a planar domain, for equations of second order."""
+    """Of all corners of a planar domain and of its regions, for equations of second order."""
     if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
-    found = (functions_at(question, corner) for corner in corners_of(question.domain))
-    return [functions for functions in found if functions is not None]
+    corners = corners_of(question.domain, question.regions)
+    return [functions for corner in corners for functions in functions_at(question, corner)]
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
@@ -219,10 +220,10 @@ def interface_formulas(question: Question) -> list[Formula]:
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
-    growing = last.field.certificate.conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    conditions = last.certificate.conditions
+    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
-    conditions = last.field.certificate.conditions
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
     return growing or long or flat

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
@@ -41,8 +42,15 @@ class Round:
         return float(self.off.max())
 
     @property
+    def certificate(self) -> Certificate:
+        """Measured when it is first asked for, without a word: who keeps the field says what it misses."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            return self.solution.certificate
+
+    @property
     def exact(self) -> bool:
-        return self.solution.certificate.exact
+        return self.certificate.exact
 
     @property
     def channels(self) -> int:
@@ -50,10 +58,13 @@ class Round:
 
 
 def solved(field: ConstrainedField) -> Solution:
-    """The solution of a field, warnings left to who keeps it; factors are let go, they are large."""
+    """The solution of a field, not measured yet: fields that only serve as a second opinion never are.
+
+    Factors are let go, they are large.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
-        found = field.eval().solution
+        found = field.eval().settle(measure=False)
     field.release()
     return found
 
