@@ -110,7 +110,8 @@ def adapt(
         off = field_difference(found.solution, finer.solution, probes)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            off = continued(off, field_difference(coarser, found.solution, probes))
+            before = field_difference(coarser, found.solution, probes)
+            off = continued(off, before, worse=finer.worst > found.worst)
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
