@@ -26,7 +26,7 @@ from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
-from cnf.pde.problems.check import check_problem, refuse_bare_parts
+from cnf.pde.problems.check import check_problem, refuse_bare_parts, refuse_missing_starts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -44,6 +44,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
     started = time.perf_counter()
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
+    refuse_missing_starts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
     trials: list[Trial] = []
 
