@@ -52,11 +52,12 @@ class Tie:
 class Piecewise(Basis):
     """`degree` along every coordinate: (degree + 1)^D functions on each of the cells.
 
-    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates: functions of
-    the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
-    slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
-    none: the functions of that corner are functions of the patch. `channel_degrees` (C, D) are those of channels that
-    have lower ones, as a pressure has beside velocities.
+    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates:
+    functions of the highest degree in two of them at once are left out, of the `corner_depth` highest ones. `time`
+    is the coordinate, if any, along which cells come in slabs, each starting from the one before. `at_corner`
+    (patches,) says which of the `corners` a patch touches, -1 for none: the functions of that corner are functions
+    of the patch. `channel_degrees` (C, D) are those of channels that have lower ones, as a pressure has beside
+    velocities.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -76,6 +77,7 @@ class Piecewise(Basis):
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
+        corner_depth: int = 1,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -88,7 +90,7 @@ class Piecewise(Basis):
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
-        self.without_corner, self.time = tuple(without_corner), time
+        self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
@@ -149,7 +151,8 @@ class Piecewise(Basis):
         return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:
-        return PiecewiseEvaluator(self.cells, self.degree, self.without_corner, self.corners, self.at_corner)
+        corners = (self.corners, self.at_corner)
+        return PiecewiseEvaluator(self.cells, self.degree, self.without_corner, *corners, self.corner_depth)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -164,6 +167,7 @@ class Piecewise(Basis):
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
             "without_corner": list(self.without_corner),
+            "corner_depth": self.corner_depth,
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
             "at_corner": torch.from_numpy(self.at_corner),
@@ -257,13 +261,14 @@ class PiecewiseEvaluator:
     without_corner: tuple[int, ...] = ()
     corners: tuple[CornerFunctions, ...] = ()
     at_corner: np.ndarray | None = None  # (patches,)
+    corner_depth: int = 1
 
     @cached_property
     def exponents(self) -> np.ndarray:
         """The degrees of every polynomial of a cell, (n, D)."""
         grids = np.meshgrid(*[np.arange(p + 1) for p in self.degree], indexing="ij")
         every = np.stack([g.ravel() for g in grids], axis=1)
-        top = (every == np.array(self.degree))[:, list(self.without_corner)].sum(axis=1)
+        top = (every > np.array(self.degree) - self.corner_depth)[:, list(self.without_corner)].sum(axis=1)
         return every[top < 2]
 
     @property

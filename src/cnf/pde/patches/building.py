@@ -131,6 +131,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         corners=mesh.corners,
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
+        corner_depth=max(1, counts.depth),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice

@@ -19,6 +19,7 @@ from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
+from cnf.pde.patches.lowering import with_moments
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
@@ -53,7 +54,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         if report is not None:
             report(trials[-1])
 
-    question = with_rates(question_of(problem))
+    question = lowered(question_of(problem))
     try:
         adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
     except OverdeterminedError:
@@ -100,6 +101,11 @@ def question_of(problem: Problem) -> Question:
         problem.regions,
         problem.jumps,
     )
+
+
+def lowered(question: Question) -> Question:
+    """With channels for rates and moments, so that patches know the orders."""
+    return with_moments(with_rates(question))
 
 
 def left_open(answer: Answer, mesh: Mesh) -> bool:
@@ -180,9 +186,9 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
-    orders = orders_of(with_rates(question_of(problem)))
+    orders = orders_of(lowered(question_of(problem)))
     rates = orders.highest[len(problem.space.channels) :]
-    if any(highest[k] for highest in rates for k in orders.spatial):
+    if orders.time is not None and any(highest[k] for highest in rates for k in orders.spatial):
         raise ProblemError(
             "patches take no derivatives in space of u_t beside u_{tt} so far, such as u_{xxt}; use method = 'waves'",
             WHERE,
@@ -193,8 +199,8 @@ def refuse_unsuitable(problem: Problem) -> None:
     if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
-            "first order in time, in all channels, so far (in the plane without time, a pressure beside them as well); "
-            "use method = 'waves'",
+            "first order in time, in all channels, so far (without time, plates such as \\Delta^2 u, and in the plane "
+            "a pressure as well); use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
