@@ -16,7 +16,8 @@ from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
-from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.aligned import meets_faces
+from cnf.pde.patches.building import Mesh, build_field, holds_on, is_aligned, orders_of
 from cnf.pde.patches.corners import corners_of, functions_at
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
@@ -81,7 +82,13 @@ def adapt(
     base = diffused_jumps(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
     corners_at = [c.centre for c in corners]
-    cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
+    if solid:
+        cells = first_solid_cells(domain, question.regions)
+    elif is_aligned(domain, question.regions):
+        assert question.regions is not None
+        cells = cut_at(first_cells(domain), question.regions.flat_at or [])
+    else:
+        cells = first_cells(domain, corners_at, question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -177,7 +184,7 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     """Of the equations inside, of those on the faces of the box or on the boundary, and of those on interfaces."""
     domain, regions = question.domain, question.regions
-    found: list[Formula] = []
+    found: list[Formula] = interface_formulas(question)
     for k in question.inside:
         area = question.places[k].region
         meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
@@ -188,14 +195,14 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
                 found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
         return found
-    if not domain._is_box or regions is not None:
+    if not domain._is_box or (regions is not None and not is_aligned(domain, regions)):
         for k, condition in enumerate(question.constraints):
             if orders.time is not None and orders.time in (question.places[k].fixed or {}):
                 found += known_formulas(condition, orders.time, domain.lower[orders.time])
                 continue
             own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
             found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
-        return found + interface_formulas(question)
+        return found
     for face in Cells(domain.lower, domain.upper).faces():
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior" and holds_on(place, face, orders):
@@ -208,10 +215,11 @@ def interface_formulas(question: Question) -> list[Formula]:
     found: list[Formula] = []
     for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
         curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
+        meets = partial(meets_curves, curves) if curves else partial(meets_faces, face)
         points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
         for jump in (j for j in question.jumps if number in j.interfaces):
             for condition in jump.at(number, points, normals):
-                found += known_formulas(condition, meets=partial(meets_curves, curves), sides_only=True)
+                found += known_formulas(condition, meets=meets, sides_only=True)
     return found
 
 

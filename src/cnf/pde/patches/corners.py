@@ -136,7 +136,7 @@ def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
 def _area(regions: Regions, corner: Corner) -> int | None:
     """The region that a corner lies in; None if several meet there."""
     angles = corner.start + (corner.end - corner.start) * (np.arange(64) + 0.5) / 64
-    size = max(b - a for a, b in zip(regions.domain.lower, regions.domain.upper, strict=True))
+    size = max(b - a for a, b in zip(regions.space.lower, regions.space.upper, strict=True))
     around = corner.centre + NEAR * size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     found = np.unique(regions.number(around))
     return int(found[0]) if len(found) == 1 else None

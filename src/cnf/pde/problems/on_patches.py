@@ -209,8 +209,11 @@ def refuse_in_regions(problem: Problem) -> None:
     """What patches cannot do yet where there are regions."""
     regions, channels = problem.regions, len(problem.space.channels)
     assert regions is not None
-    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
-        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    if regions.space.dimension != 2 and regions.flat_at is None:
+        raise ProblemError(
+            "in space, regions meet in flat faces across the coordinates so far: boxes, and what they make together",
+            ("regions",),
+        )
     for k, name in enumerate(regions.names):
         places = problem._placing.places
         own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
