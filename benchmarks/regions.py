@@ -3,10 +3,11 @@
     python -m benchmarks.regions
 
 All solutions are known: a disk in a uniform flow (u = A x inside, x + B x / r^2 outside), layers by formulas of one
-dimension, and for the rest two different formulas inside and outside whose jumps are given on the interface. How far an
-interface may turn in a cell and which slivers join others was chosen on the disks marked with an asterisk and five more
-like them, so the others are the ones to look at. Times are processor seconds of one thread, everything included. Exit
-code 1 if a figure is missed.
+dimension, r^p times a profile of the angle where regions meet in a point (Kellogg's checkerboard: r^0.1; errors at
+random points, as a grid has the point itself), and for the rest two different formulas inside and outside whose jumps
+are given on the interface. How far an interface may turn in a cell and which slivers join others was chosen on the
+disks marked with an asterisk and five more like them, so the others are the ones to look at. Times are processor
+seconds of one thread, everything included. Exit code 1 if a figure is missed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import math
 
 import torch
+from scipy.optimize import brentq
 
+import cnf
 from benchmarks.cases import Case, run_cases
 from cnf.domains import Box, Difference, Disk, Domain, Intersection, Polygon
 
@@ -126,6 +129,81 @@ def elastic() -> dict[str, object]:
     )
 
 
+def around_a_point(domain: Domain, shapes: dict[str, Domain], k: dict[str, float], fields: dict[str, str]) -> dict:
+    """Nothing flows in or out, and the field is a formula for every region."""
+    return entries(
+        1e-7,
+        domain=domain,
+        regions=shapes,
+        parameters={"k": k, "g": fields},
+        equations={"interior": r"-\nabla\cdot(k \nabla u) = 0", "boundary": "u = g"},
+        exact={"u": fields},
+    )
+
+
+def at_angle(factor: float, power: float, function: str, shift: float, behind: bool = False) -> str:
+    """factor r^power cos or sin of power (angle + shift); angles count from the x axis, `behind` from its other end."""
+    r = r"\sqrt{x^2 + y^2}"
+    angle = rf"\arctan(-y / ({r} - x))" if behind else rf"\arctan(y / ({r} + x))"
+    return rf"{factor!r} (x^2 + y^2)^{{{power / 2!r}}} \{function}({power!r} (2 {angle} + ({shift!r})))"
+
+
+def kellogg(power: float) -> dict[str, object]:
+    """A checkerboard with the ratio that makes solutions go like r^power."""
+    right, rho = math.pi / 2, math.pi / 4
+    sigma = rho - right / power
+    ratio = -math.tan(power * sigma) / math.tan(power * rho)
+    fields = {
+        "a": at_angle(math.cos(power * (right - sigma)), power, "cos", rho - right),
+        "b": at_angle(math.cos(power * rho), power, "cos", sigma, behind=True),
+        "c": at_angle(math.cos(power * sigma), power, "cos", -rho, behind=True),
+        "rest": at_angle(math.cos(power * (right - rho)), power, "cos", right - sigma),
+    }
+    shapes = {"a": Box((0, 0), (1, 1)), "b": Box((-1, 0), (0, 1)), "c": Box((-1, -1), (0, 0))}
+    return around_a_point(SQUARE, shapes, {"a": ratio, "b": 1, "c": ratio, "rest": 1}, fields)
+
+
+def right_angle(ratio: float) -> dict[str, object]:
+    """The corner of a square, even about the bisector: ratio tan(p pi / 4) = -tan(3 p pi / 4); it ends in corners."""
+    inside, outside = math.pi / 4, 3 * math.pi / 4
+
+    def missing(p: float) -> float:
+        return ratio * math.sin(p * inside) * math.cos(p * outside) + math.sin(p * outside) * math.cos(p * inside)
+
+    power = brentq(missing, 0.67, 0.99)
+    fields = {
+        "a": at_angle(math.cos(outside * power) / math.cos(inside * power), power, "cos", 0.0),
+        "rest": at_angle(1.0, power, "cos", 0.0, behind=True),
+    }
+    return around_a_point(SQUARE, {"a": Polygon([(0, 0), (1, -1), (1, 1)])}, {"a": ratio, "rest": 1}, fields)
+
+
+def at_the_wall(ratio: float) -> dict[str, object]:
+    """An interface that leaves a wall with u = 0 at 60 degrees: ratio cot(2 p pi / 3) + cot(p pi / 3) = 0."""
+    one, two = math.pi / 3, 2 * math.pi / 3
+
+    def missing(p: float) -> float:
+        return ratio * math.cos(p * two) * math.sin(p * one) + math.cos(p * one) * math.sin(p * two)
+
+    power = brentq(missing, 0.55, 0.99)
+    fields = {
+        "a": at_angle(-math.sin(one * power) / math.sin(two * power), power, "sin", 0.0, behind=True),
+        "rest": at_angle(1.0, power, "sin", 0.0),
+    }
+    wedge = Polygon([(0, 0), (1 / math.sqrt(3), 1), (-1, 1), (-1, 0)])
+    return around_a_point(Box((-1, 0), (1, 1)), {"a": wedge}, {"a": ratio, "rest": 1}, fields)
+
+
+def at_random_points(answer: cnf.Answer) -> float:
+    """The relative error there."""
+    problem = answer.problem
+    x = problem.domain.random(4000, torch.Generator().manual_seed(0))
+    assert problem.exact is not None
+    wanted = problem.exact["u"](x).reshape(-1)
+    with torch.no_grad():
+        return float((answer(x)[:, 0] - wanted).norm() / wanted.norm())
+
+
 def one(shape: Domain) -> dict[str, object]:
     return in_pieces({"a": shape}, {"a": 10}, {"a": INNER})
 
@@ -147,6 +225,10 @@ CASES = (
     Case("half disk at the boundary", one(Intersection([Disk((-1, 0), 0.8), SQUARE])), 1e-7),
     Case("ring", one(Difference(Disk((0.1, 0), 0.7), Disk((0.1, 0), 0.4))), 1e-7),
     Case("elastic inclusion", elastic(), 1e-7),
+    Case("checkerboard, r^0.1", kellogg(0.1), 1e-7, error=at_random_points),
+    Case("checkerboard, r^0.5", kellogg(0.5), 1e-7, error=at_random_points),
+    Case("right angle of an interface, 1:10", right_angle(10), 1e-7, error=at_random_points),
+    Case("interface at a wall, 60 degrees", at_the_wall(10), 1e-7, error=at_random_points),
 )
 
 

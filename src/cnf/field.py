@@ -96,18 +96,23 @@ class ConstrainedField(nn.Module):
         It is differentiable in the points only: its weights were solved for once, so gradients to parameters would
         lack their share.
         """
-        key = self._key()
+        return self.settle()
+
+    def settle(self, measure: bool = True) -> Solution:
+        """The `solution`; without `measure`, one that is solved now is measured when its certificate is asked for."""
+        fresh = self._cache is None and not self._saved  # nothing to compare with
+        key = None if fresh else self._key()
         if self._cache is None or self._cache[0] != key:
             saved = next((weights for known, weights in self._saved if known == key), None)
             with torch.inference_mode(False), torch.no_grad():  # inference tensors could never be differentiated later
                 plan: Plan | None = None
                 if saved is None:
                     held, plan = self._planned()  # may renew the rules of integrals, and with them the key
-                    found = self._solved(held, plan.solve)
+                    found = self._solved(held, plan.solve, measure)
                     key = self._key()
                 else:
                     held = self._held()
-                    found = self._solved(held, partial(self._restored, saved, held))
+                    found = self._solved(held, partial(self._restored, saved, held), measure)
                 self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ MOST_NODES = 200  # of a profile
 MOST_FUNCTIONS = 50  # of a corner
 OUTSIDE = 1.02  # of half the angle: profiles are not continued any further, where the domain is not
 ROUNDING = 1e-14  # of the largest coefficient of a profile
-TINY = 1e-14  # of the unit length: closer to the corner, functions are those of this distance
+TINY = 1e-14  # of the unit length: closer to the corner, what grows there is that of this distance
+NOTHING = 1e-300  # and what does not grow that of this one
 
 
 @dataclass(frozen=True)
@@ -89,29 +91,29 @@ class CornerFunctions:
         """By how much the exponents of a channel are lower."""
         return self.lower[channel] if self.lower else 0
 
-    def columns(self, x: Tensor, index: tuple[int, ...], channel: int, unit: Tensor) -> Tensor:
-        """The derivative `index` of all functions of a channel at points (P, 2), units (P,): (P, K)."""
+    def around(self, x: Tensor, unit: Tensor) -> Around:
+        """Points (P, 2) as the functions see them, with units (P,)."""
         offset = x - x.new_tensor(self.centre)
-        distance = offset.square().sum(dim=1).sqrt().maximum(TINY * unit)
+        distance = offset.square().sum(dim=1).sqrt()
         gap = 2 * math.pi - (self.end - self.start)
         raw = torch.atan2(offset[:, 1], offset[:, 0])
         low = self.start - gap / 2  # the cut lies outside
         angle = raw + 2 * math.pi * torch.ceil((low - raw) / (2 * math.pi))
         angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
         z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
-        coefficients, exponents = self._derivative(index, channel)  # (2, K, N), (K,)
-        values = [torch.ones_like(z), z]
-        for _ in range(2, coefficients.shape[2]):
-            values.append(2 * z * values[-1] - values[-2])
-        table = torch.stack(values, dim=1).to(torch.complex128)
-        plain, with_log = (table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
-        log = torch.log(distance / unit)[:, None]
-        found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
-        found = found / unit[:, None] ** (sum(index) + self.lower_by(channel))
-        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(x)
+        table = chebyshev_table(z, self.profiles.shape[3] - 1).to(torch.complex128)
+        return Around(table, torch.log((distance / unit).clamp_min(NOTHING))[:, None], unit)
 
-    def _derivative(self, index: tuple[int, ...], channel: int) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients (2, K, N) of the profiles of a derivative, and the exponents."""
+    def columns(self, at: Around, given: CornerDerivative) -> Tensor:
+        """A derivative of all functions of a channel at these points: (P, K)."""
+        plain, with_log = at.table @ given.plain, at.table @ given.with_log  # (P, K)
+        log = at.log.maximum(given.least)  # (P, K)
+        found = (plain + log * with_log) * torch.exp(log * given.exponents)
+        found = found / at.unit[:, None] ** given.order
+        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(at.unit)
+
+    def derivative(self, index: tuple[int, ...], channel: int) -> CornerDerivative:
+        """The derivative `index` of all functions of a channel."""
         maps = AngularMaps.of(self.start, self.end, self.profiles.shape[3])
         profile = maps.chopped(self.profiles[:, :, channel].astype(complex))
         power = self.exponents.astype(complex) - self.lower_by(channel)
@@ -123,7 +125,41 @@ class CornerFunctions:
                 )
                 profile[:, 0] += chi
                 profile, power = maps.chopped(profile), power - 1
-        return np.moveaxis(profile @ maps.coefficients.T, 1, 0), power
+        plain, with_log = (torch.from_numpy((profile[:, k] @ maps.coefficients.T).T) for k in (0, 1))
+        least = torch.from_numpy(np.log(np.where(power.real > 0, NOTHING, TINY)))
+        order = sum(index) + self.lower_by(channel)
+        return CornerDerivative(plain, with_log, torch.from_numpy(power), least, order)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Points around a corner: polynomials of the angle `table` (P, N), `log` of the distance (P, 1), `unit` (P,)."""
+
+    table: Tensor
+    log: Tensor
+    unit: Tensor
+
+
+@dataclass(frozen=True)
+class CornerDerivative:
+    """Chebyshev coefficients (N, K) of the profiles without and with a logarithm, exponents (K,), and the order.
+
+    `least` (K,) is the smallest logarithm of a distance that is told apart from the corner.
+    """
+
+    plain: Tensor
+    with_log: Tensor
+    exponents: Tensor
+    least: Tensor
+    order: int
+
+
+def chebyshev_table(z: Tensor, degree: int) -> Tensor:
+    """T_0 .. T_degree at points (P,), (P, degree + 1), by T_(k + j) = 2 T_k T_j - T_(k - j): few steps for many."""
+    table = torch.stack([torch.ones_like(z), z], dim=1)
+    while table.shape[1] <= degree:
+        table = torch.cat([table, 2 * table[:, -1:] * table[:, 1:] - table[:, :-1].flip(1)], dim=1)
+    return table[:, : degree + 1]
 
 
 @dataclass(frozen=True)
@@ -135,6 +171,7 @@ class AngularMaps:
     coefficients: np.ndarray  # (N, N)
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def of(start: float, end: float, count: int) -> AngularMaps:
         """Points include both ends."""
         z = np.cos(np.pi * np.arange(count) / (count - 1))[::-1].copy()
@@ -146,7 +183,12 @@ class AngularMaps:
         """Profiles (..., N) without the coefficients that are rounding, which derivatives would blow up."""
         found = profiles @ self.coefficients.T
         small = np.abs(found) <= ROUNDING * np.abs(found).max(axis=-1, keepdims=True)
-        return np.where(small, 0.0, found) @ np.linalg.inv(self.coefficients).T
+        return np.where(small, 0.0, found) @ self._values.T
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        """From coefficients back to values, (N, N)."""
+        return np.linalg.inv(self.coefficients)
 
     @property
     def along(self) -> tuple[np.ndarray, np.ndarray]:

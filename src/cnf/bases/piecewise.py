@@ -6,6 +6,7 @@ other. They are met like any condition and measured like any condition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,11 @@ import numpy as np
 import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
-from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.corner_functions import CornerDerivative, CornerFunctions, chebyshev_table
 from cnf.bases.cover import Cover
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
@@ -135,11 +137,13 @@ class Piecewise(Basis):
             found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
         whole = [c for c in range(channels) if not self.channel_degrees or self.channel_degrees[c] == self.degree]
         highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
-        for patch in np.flatnonzero(self.at_corner >= 0):
+        touching = np.flatnonzero(self.at_corner >= 0)
+        patches_at = Counter(self.corners[k].centre for k in self.at_corner[touching])  # where regions meet, of all
+        for patch in touching:
             count = self.corners[self.at_corner[patch]].count
             start = len(evaluator.exponents)
             found[patch, 0, start : start + count] = True
-            alone = (self.at_corner == self.at_corner[patch]).sum() == 1
+            alone = patches_at[self.corners[self.at_corner[patch]].centre] == 1
             for k in range(count if alone else 0):
                 found[patch, whole[k % len(whole)], highest[k // len(whole)]] = False
         return found.reshape(self.cells.count, -1)
@@ -311,39 +315,54 @@ class PiecewiseEvaluator:
         found = {index: _product([t[n] for t, n in zip(tables, index, strict=True)]) for index in indices}
         if self._columns is not None:
             found = {index: value[:, self._columns] for index, value in found.items()}
-        if not self.extra:
-            return combine(found, requests)
-        rows = [combine(found, [request]) for request in requests]  # the functions of a corner differ by channel
-        extra = [self._corner_rows(x, number, half, request) for request in requests]
-        return torch.cat([torch.cat([a, b], dim=2) for a, b in zip(rows, extra, strict=True)], dim=1)
+        rows = combine(found, requests)
+        return torch.cat([rows, self._corner_rows(x, number, half, requests)], dim=2) if self.extra else rows
 
-    def _corner_rows(self, x: Tensor, number: np.ndarray, half: Tensor, request: Request) -> Tensor:
-        """The columns of corner functions for one request, (P, 1, extra), zero for patches at no corner."""
+    def _corner_rows(self, x: Tensor, number: np.ndarray, half: Tensor, requests: Sequence[Request]) -> Tensor:
+        """The columns of corner functions, (P, K, extra), zero for patches at no corner."""
         assert self.at_corner is not None
-        found = x.new_zeros(x.shape[0], 1, self.extra)
+        found = x.new_zeros(x.shape[0], len(requests), self.extra)
         corner = self.at_corner[number]
-        for k, functions in enumerate(self.corners):
-            (own,) = np.nonzero(corner == k)
-            if not len(own):
-                continue
-            rows = torch.from_numpy(own)
-            unit = half[rows].amax(dim=1)
-            columns = {i: functions.columns(x[rows], i, request.channel, unit) for i in wanted([request])}
-            block = combine(columns, [request.at(rows)])
-            wide = torch.cat([block, block.new_zeros(len(own), 1, self.extra - functions.count)], dim=2)
-            found = found.index_put((rows,), wide)
+        for k in np.unique(corner[corner >= 0]):
+            functions, rows = self.corners[k], torch.from_numpy(np.flatnonzero(corner == k))
+            at = functions.around(x[rows], half[rows].amax(dim=1))
+            blocks = []
+            for request in requests:  # they differ by channel
+                columns = {
+                    i: functions.columns(at, self._corner_derivative(int(k), i, request.channel))
+                    for i in wanted([request])
+                }
+                blocks.append(combine(columns, [request.at(rows)]))
+            found = found.index_put((rows,), pad(torch.cat(blocks, dim=1), (0, self.extra - functions.count)))
         return found
+
+    def _corner_derivative(self, corner: int, index: tuple[int, ...], channel: int) -> CornerDerivative:
+        key = (corner, index, channel)
+        if key not in self._corner_derivatives:
+            self._corner_derivatives[key] = self.corners[corner].derivative(index, channel)
+        return self._corner_derivatives[key]
+
+    @cached_property
+    def _corner_derivatives(self) -> dict[tuple[int, tuple[int, ...], int], CornerDerivative]:
+        """Those that were asked for, which do not depend on the points."""
+        return {}
 
     def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
         """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""
-        values = [torch.ones_like(z), z]
-        for _ in range(2, self.degree[axis] + 1):
-            values.append(2 * z * values[-1] - values[-2])
-        matrix = torch.stack(values[: self.degree[axis] + 1], dim=1)
+        matrix = chebyshev_table(z, self.degree[axis])
         slope = self._slopes[axis].to(z)
         return {
             n: matrix if n == 0 else matrix @ torch.linalg.matrix_power(slope, n) / half[:, None] ** n for n in orders
         }
+
+    @property
+    def work(self) -> int:
+        """Numbers that are worked out at a point."""
+        return self.local_size
+
+    def judged(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        """What two rules of an integral must agree on, (P, K, n): the functions of all cells by their numbers."""
+        return self.local_rows(x, self.locate(x), requests)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K, N), mostly zeros."""

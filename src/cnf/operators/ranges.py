@@ -9,14 +9,16 @@ may be wider than the truth and become sharp as cells shrink.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 import torch
 from torch import Tensor
 
-from cnf.operators.coefficients import DataFunction, Datum, evaluate, factors
+from cnf.operators.coefficients import DataFunction, Datum, factors
+from cnf.operators.evaluation import evaluate, repeated
 
 NEGLIGIBLE = 1e-19  # parts of a sum this much smaller than its largest value anywhere do not show
 ROUNDING = 1e-10  # a kink at the edge of a cell, up to this share of what its argument does there, is not inside
@@ -65,18 +67,30 @@ class Ranges:
     like: Tensor
     cut: frozenset[sp.Expr] = frozenset()
     doubts: set[str] | None = None
+    shared: dict[sp.Expr, Bounds | None] = field(default_factory=dict)  # what occurs several times, worked out once
 
     def of(self, node: sp.Expr) -> Bounds:
+        shared: dict[sp.Expr, Bounds | None] = dict.fromkeys(repeated([node]))
         with np.errstate(all="ignore"):
-            return self._of(node)
+            return replace(self, shared=shared)._of(node)
 
     def _of(self, node: sp.Expr) -> Bounds:
+        if node not in self.shared:
+            return self._visited(node)
+        known = self.shared[node]
+        if known is None:
+            known = self.shared[node] = self._visited(node)
+        return known
+
+    def _visited(self, node: sp.Expr) -> Bounds:
         if node in self.variables:
             v = list(self.variables).index(node)
             slope = np.zeros(self.lower.shape)
             slope[:, v] = 1.0
             return Bounds(self.lower[:, v], self.upper[:, v], slope, np.zeros_like(slope))
-        if not node.free_symbols & set(self.variables):
+        if node.is_Number:
+            return self._filled(float(node), float(node))
+        if symbols_in(node).isdisjoint(self.variables):
             return self._constant(node)
         if node.is_Add:
             return self._sum([self._of(a) for a in node.args])
@@ -125,7 +139,7 @@ class Ranges:
         return total
 
     def _power(self, base: sp.Expr, exponent: sp.Expr) -> Bounds:
-        if not exponent.free_symbols & set(self.variables):
+        if symbols_in(exponent).isdisjoint(self.variables):
             held = self._constant(exponent)
             n, below = float(held.lower[0]), self._of(base)
             if exponent.is_Integer and n > 0:
@@ -220,6 +234,12 @@ class Ranges:
         return Bounds(
             lower, upper, _times(u.slope, steepest[:, None]), np.maximum(u.pace, _times(u.slope, units[:, None]))
         )
+
+
+@lru_cache(maxsize=4096)
+def symbols_in(node: sp.Expr) -> frozenset[sp.Symbol]:
+    """SymPy looks for them anew whenever it is asked."""
+    return frozenset(node.free_symbols)
 
 
 def declared_lengths(function: object, width: int) -> np.ndarray | None:

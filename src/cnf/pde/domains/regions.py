@@ -60,7 +60,9 @@ class Interface:
             points, normals = spread([piece], LOOKED_AT, 0)
             axis = int(np.abs(normals[0]).argmax())
             here = points[:, axis]
-            if np.abs(normals).min(axis=0)[axis] < 1 - FLAT or np.ptp(here) > FLAT * max(1.0, float(np.abs(here).max())):
+            if np.abs(normals).min(axis=0)[axis] < 1 - FLAT or np.ptp(here) > FLAT * max(
+                1.0, float(np.abs(here).max())
+            ):
                 return None
             found.add((axis, float(np.median(here))))
         return tuple(sorted(found))
@@ -220,9 +222,7 @@ def _check(name: object, shape: Domain, whole: Domain) -> None:
         )
     if shape.dimension != domain.dimension:
         hint = "" if whole is domain else " without time; regions are shapes of space and stay where they are"
-        raise DomainError(
-            f"the region {name!r} has {shape.dimension} coordinates, the domain {domain.dimension}{hint}"
-        )
+        raise DomainError(f"the region {name!r} has {shape.dimension} coordinates, the domain {domain.dimension}{hint}")
     if not _meet(shape, domain):
         raise DomainError(f"the region {name!r} lies outside the domain; move it, or leave it out")
     beyond = _unless_empty(Difference, outer=shape, holes=(domain,), name=None, lower=shape.lower, upper=shape.upper)

@@ -18,8 +18,8 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.aligned import meets_faces
 from cnf.pde.patches.building import Mesh, build_field, holds_on, is_aligned, orders_of
-from cnf.pde.patches.corners import corners_of, functions_at
-from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.meeting import meets_curves, meets_domain
@@ -28,6 +28,7 @@ from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
+from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import Shaped, first_cells
 from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
 from cnf.solution import Solution
@@ -81,14 +82,13 @@ def adapt(
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
-    corners_at = [c.centre for c in corners]
     if solid:
         cells = first_solid_cells(domain, question.regions)
     elif is_aligned(domain, question.regions):
         assert question.regions is not None
         cells = cut_at(first_cells(domain), question.regions.flat_at or [])
     else:
-        cells = first_cells(domain, corners_at, question.regions)
+        cells = first_cells(domain, list(dict.fromkeys(c.centre for c in corners)), question.regions)
     cells = follow(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
@@ -114,9 +114,10 @@ def adapt(
         off = field_difference(found.solution, finer.solution, probes)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            off = continued(off, field_difference(coarser, found.solution, probes))
+            before = field_difference(coarser, found.solution, probes)
+            off = continued(off, before, worse=finer.worst > found.worst)
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        violation = found.solution.certificate.worst if found.solution.certificate.worst > 1 else 0.0  # it blew up
+        violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
 
     try:
@@ -174,11 +175,11 @@ def finer_on(domain: Domain) -> int:
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
-    """Of all corners of a planar domain, for equations of second order."""
+    """Of all corners of a planar domain and of its regions, for equations of second order."""
     if question.domain.dimension != 2 or orders.time is not None or not orders.second:
         return []
-    found = (functions_at(question, corner) for corner in corners_of(question.domain))
-    return [functions for functions in found if functions is not None]
+    corners = corners_of(question.domain, question.regions)
+    return [functions for corner in corners for functions in functions_at(question, corner)]
 
 
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
@@ -186,9 +187,7 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     domain, regions = question.domain, question.regions
     found: list[Formula] = interface_formulas(question)
     for k in question.inside:
-        area = question.places[k].region
-        meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
-        found += known_formulas(question.constraints[k], meets=meets)
+        found += known_formulas(question.constraints[k], meets=_within(question, k))
     if domain.dimension == 3 and orders.time is None and not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
@@ -204,10 +203,16 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
             found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
         return found
     for face in Cells(domain.lower, domain.upper).faces():
-        for place, condition in zip(question.places, question.constraints, strict=True):
+        for k, (place, condition) in enumerate(zip(question.places, question.constraints, strict=True)):
             if place.kind != "interior" and holds_on(place, face, orders):
-                found += known_formulas(condition, face.axis, face.position)
+                found += known_formulas(condition, face.axis, face.position, _within(question, k))
     return found
+
+
+def _within(question: Question, k: int) -> Meets:
+    """Which cells have a part of the region that equation k is restricted to, or of the domain."""
+    area, regions = question.places[k].region, question.regions
+    return partial(meets_domain, question.domain if regions is None or area is None else regions.part(area))
 
 
 def interface_formulas(question: Question) -> list[Formula]:
@@ -226,10 +231,10 @@ def interface_formulas(question: Question) -> list[Formula]:
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
-    growing = last.field.certificate.conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    conditions = last.certificate.conditions
+    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
-    conditions = last.field.certificate.conditions
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
     return growing or long or flat

@@ -1,16 +1,15 @@
-"""Corners: where the boundary bends, solutions behave like r^lambda phi(theta); which ones, the equations say.
+"""Corners: where the boundary bends or regions meet, solutions behave like r^lambda phi(theta); the equations say how.
 
 With u = r^lambda phi(theta), the highest derivatives of the equations inside and on the two edges give a quadratic
 eigenvalue problem for lambda on the interval of angles. This holds for any number of channels and any conditions. A
 channel of lower order, like a pressure, goes with r^(lambda - 1); its profile has a degree lower by two, and its
-equation as many points less.
+equation as many points less. Where several regions meet, the angle has a sector for each, with a profile of its own;
+what is tied on their interface is tied between them, and inside the domain the last one meets the first.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -18,137 +17,83 @@ import torch
 
 from cnf.bases.corner_functions import AngularMaps, CornerFunctions
 from cnf.constraints import Constraint
-from cnf.pde.domains import Domain
-from cnf.pde.domains.boundary import Curve
 from cnf.pde.domains.domain import Sample
-from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.outline import MEETING, curves_of
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.sectors import Corner, Ray
+from cnf.pde.patches.shaped_layout import Border
 
 NODES = 28, 36  # two resolutions; eigenvalues that both have are kept
 HIGHEST = 4.0  # exponents above are smooth enough: nearly polynomials of degree 12, and then weights are anything
 MOST = 10  # functions of a corner
+SEEN = 64  # points of an interface by which the size of its data is judged
 JUMP = 1e-4  # of the data: what jumps less is taken for rounding of where edges are looked at
-NEAR = 1e-7  # of the domain: where edges are looked at
+LEAST = 1e-4  # exponents: constants, with exponent 0, come twice where no values are given, and split by rounding
 
 
-@dataclass(frozen=True)
-class Corner:
-    """Where two curves meet at `centre`; the inside lies between the angles `start` and `end`, counterclockwise.
+def functions_at(question: Question, corner: Corner) -> list[CornerFunctions]:
+    """What solutions look like there, apart from polynomials, sector by sector.
 
-    `edges` are the curves at `start` and `end`, with points very near the corner.
+    Nothing if polynomials do, or conditions are missing.
     """
-
-    centre: np.ndarray
-    start: float
-    end: float
-    edges: tuple[tuple[Curve, float], tuple[Curve, float]]
-
-
-End = tuple[Curve, float, float]  # where it ends, as an arc length, and a small step away from there
-
-
-def corners_of(domain: Domain) -> list[Corner]:
-    """All places where two pieces of the boundary meet."""
-    size = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
-    curves = [c for c in curves_of(domain) if not c.closed]
-    ends = [(c, c.start, NEAR * c.measure) for c in curves] + [(c, c.end, -NEAR * c.measure) for c in curves]
-    places = np.array([c.at(np.array([arc]))[0][0] for c, arc, _ in ends]).reshape(-1, 2)
-    found = []
-    for k in range(len(curves)):
-        for j in range(len(curves), len(ends)):
-            if np.abs(places[k] - places[j]).max() <= MEETING * size:
-                first, second = _meeting(ends[k], ends[j])
-                centre = first[0].at(np.array([first[1]]))[0][0]
-                found.append(_corner(domain, centre, first, second, size))
-    return [corner for corner in found if corner is not None]
-
-
-def _meeting(first: End, second: End) -> tuple[End, End]:
-    """Two ends of curves, moved to where the curves meet: boundaries of combined shapes stop a little before."""
-    given = np.array([first[1], second[1]])
-    at = given.copy()
-    for _ in range(4):
-        places, slopes = [], []
-        for (curve, _, step), arc in zip((first, second), at, strict=True):
-            points, _ = curve.at(np.array([arc, arc - step, arc + step]))
-            places.append(points[0])
-            slopes.append((points[2] - points[1]) / (2 * step))
-        matrix = np.stack([slopes[0], -slopes[1]], axis=1)
-        if abs(np.linalg.det(matrix)) < 1e-3:  # straight on: where they end is where they meet
-            return first, second
-        at = at + np.linalg.solve(matrix, places[1] - places[0])
-    if np.abs(at - given).max() > 10 * MEETING * max(first[0].measure, second[0].measure):
-        return first, second
-    return (first[0], float(at[0]), first[2]), (second[0], float(at[1]), second[2])
-
-
-def _corner(domain: Domain, centre: np.ndarray, first: End, second: End, size: float) -> Corner | None:
-    angles = []
-    for curve, arc, step in (first, second):
-        away = curve.at(np.array([arc + step]))[0][0] - centre
-        angles.append(math.atan2(away[1], away[0]))
-    for (a, b), edges in ((angles, (first, second)), (angles[::-1], (second, first))):
-        opening = (b - a) % (2 * math.pi)
-        middle = a + opening / 2
-        probe = centre + 1e-7 * size * np.array([math.cos(middle), math.sin(middle)])
-        if opening > 1e-3 and domain._inside(probe[None])[0]:
-            return Corner(centre, a, a + opening, tuple((c, arc + step) for c, arc, step in edges))  # type: ignore[arg-type]
-    return None
-
-
-def functions_at(question: Question, corner: Corner) -> CornerFunctions | None:
-    """What solutions look like there, apart from polynomials; None if polynomials do, or conditions are missing."""
-    area = 0 if question.regions is None else _area(question.regions, corner)
-    inside = [] if area is None else question.inside_of(area)
-    if not inside:
-        return None
-    orders = Orders.of([question.constraints[k] for k in inside], question.time)
-    coarse, fine = (Angular.of(question, inside, orders, corner, n) for n in NODES)
-    if coarse is None or fine is None:
-        return None
+    by_area = {s.area: question.inside_of(s.area) for s in corner.sectors}
+    if not all(by_area.values()):
+        return []
+    orders = {a: Orders.of([question.constraints[k] for k in own], question.time) for a, own in by_area.items()}
+    coarse, fine = NODES
+    angular = Angular.of(question, orders, corner, fine)
+    if angular is None:
+        return []
     exponents: list[complex] = []
     profiles: list[np.ndarray] = []
     parts: list[int] = []
+    first = orders[corner.sectors[0].area]
     for degree in (0, 1):
-        for profile in fine.from_data(degree) if fine.data_jump(degree, data_size(question, orders, degree)) else ():
+        jumps = angular.data_jump(degree, data_size(question, first, degree))
+        for profile in angular.from_data(degree) if jumps else ():
             exponents.append(degree)
             profiles.append(profile)
             parts.append(0)
-    known_before = coarse.eigenpairs()[0]
-    for value, profile in zip(*fine.eigenpairs(), strict=True):
-        known = np.abs(known_before - value).min(initial=np.inf) < 1e-7
-        integer = abs(value.imag) < 1e-9 and abs(value.real - round(value.real)) < 1e-7
-        if not known or integer or value.imag < -1e-9 or len(exponents) >= MOST:
+    found = [pair for pair in zip(*angular.eigenpairs(), strict=True) if not _is_polynomial(pair[0])]
+    other = Angular.of(question, orders, corner, coarse) if found else None
+    known = np.zeros(0) if other is None else other.eigenpairs()[0]
+    for value, profile in found:
+        if np.abs(known - value).min(initial=np.inf) >= 1e-7 or value.imag < -1e-9 or len(exponents) >= MOST:
             continue
         for part in (0,) if abs(value.imag) < 1e-9 else (0, 1):
             exponents.append(value)
             profiles.append(np.stack([profile, np.zeros_like(profile)]))
             parts.append(part)
     if not exponents:
-        return None
+        return []
     centre = (float(corner.centre[0]), float(corner.centre[1]))
-    shapes = np.array(exponents), np.stack(profiles), np.array(parts)
-    return CornerFunctions(centre, corner.start, corner.end, *shapes, orders.lower if any(orders.lower) else ())
+    lower = first.lower if any(first.lower) else ()
+    shapes = np.stack(profiles)  # (K, 2, S, C, N)
+    return [
+        CornerFunctions(centre, s.start, s.end, np.array(exponents), shapes[:, :, k], np.array(parts), lower)
+        for k, s in enumerate(corner.sectors)
+    ]
 
 
-def _area(regions: Regions, corner: Corner) -> int | None:
-    """The region that a corner lies in; None if several meet there."""
-    angles = corner.start + (corner.end - corner.start) * (np.arange(64) + 0.5) / 64
-    size = max(b - a for a, b in zip(regions.space.lower, regions.space.upper, strict=True))
-    around = corner.centre + NEAR * size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    found = np.unique(regions.number(around))
-    return int(found[0]) if len(found) == 1 else None
+def _is_polynomial(exponent: complex) -> bool:
+    """Whether r^exponent phi may be one: whole numbers, as all exponents of right angles between values are."""
+    return abs(exponent.imag) < 1e-9 and abs(exponent.real - round(exponent.real)) < 1e-7
 
 
 def data_size(question: Question, orders: Orders, degree: int) -> float:
-    """How large the conditions on the boundary are, those of order `degree` and slopes of lower ones."""
+    """How large conditions on the boundary and on interfaces are, those of order `degree` and slopes of lower ones."""
     size = max(b - a for a, b in zip(question.domain.lower, question.domain.upper, strict=True))
+    given = [c for place, c in zip(question.places, question.constraints, strict=True) if place.kind != "interior"]
+    for jump in question.jumps:
+        assert question.regions is not None
+        for number in jump.interfaces:
+            points, normals = question.regions.interfaces[number].sample(SEEN, question.seed)
+            given.append(jump.at(number, torch.from_numpy(points), torch.from_numpy(normals))[0])
     found = 0.0
-    for place, condition in zip(question.places, question.constraints, strict=True):
+    for condition in given:
         lost = degree - max(_order(condition, r, orders) for r in range(condition.values.shape[1]))
-        if place.kind != "interior" and lost >= 0:
+        if lost >= 0:
             found = max(found, float(condition.values.abs().max()) / size**lost)
     return found
 
@@ -162,105 +107,145 @@ class Row:
     values: np.ndarray  # (2,)
     distances: np.ndarray  # (2,)
 
+    @property
+    def slope(self) -> float:
+        return float(np.diff(self.values)[0] / np.diff(self.distances)[0])
+
 
 @dataclass(frozen=True)
 class Angular:
-    """The problem of the angle: `powers` (3, C N, C N) of 1, lambda and lambda^2, and the rows of the edges in it."""
+    """The problem of the angle: `powers` (3, S C N, S C N) of 1, lambda and lambda^2, and the rows of the edges in it.
 
-    maps: AngularMaps
+    `maps` are those of the S sectors. Unknowns are values at the N points of a sector, channel by channel.
+    """
+
+    maps: tuple[AngularMaps, ...]
     channels: int
     powers: np.ndarray
     rows: tuple[Row, ...]
     lower: tuple[int, ...]
 
     @staticmethod
-    def of(question: Question, inside: Sequence[int], orders: Orders, corner: Corner, count: int) -> Angular | None:
-        """Of the equations `inside` around the corner; None if they or the edges have not as many rows as it takes."""
-        channels = len(question.space.channels)
-        maps = AngularMaps.of(corner.start, corner.end, count)
-        size = channels * count
-        powers = np.zeros((3, size, size))
-        if len(orders.rows) != channels:
+    def of(question: Question, orders: dict[int, Orders], corner: Corner, count: int) -> Angular | None:
+        """Of equations with these `orders` by region; None if they or the edges have not as many rows as it takes."""
+        channels, first = len(question.space.channels), orders[corner.sectors[0].area]
+        if any(len(o.rows) != channels for o in orders.values()):
             return None
+        if len(corner.sectors) > 1 and any(any(o.multipliers) for o in orders.values()):
+            return None
+        maps = tuple(AngularMaps.of(s.start, s.end, count) for s in corner.sectors)
+        size = len(maps) * channels * count
+        angular = Angular(maps, channels, np.zeros((3, size, size)), (), first.lower)
+        free = [angular._set_inside(question, orders[s.area], corner, k) for k, s in enumerate(corner.sectors)]
+        rows: list[Row] = []
+        for before, ray in enumerate(corner.rays[1:] if corner.around else corner.rays, 0 if corner.around else -1):
+            after = (before + 1) % len(maps) if corner.around else before + 1
+            ends = [block * count + count - 1 for block in (free[before] if before >= 0 else ())]
+            ends += [block * count for block in (free[after] if after < len(maps) else ())]
+            given = _conditions(question, orders, corner, ray, (before, after))
+            if sum(sides[0][0].values.shape[1] for sides in given) != len(ends):
+                return None
+            distances = np.linalg.norm(ray.curve.at(ray.arcs())[0] - corner.centre, axis=1)
+            numbered = ((sides, r) for sides in given for r in range(sides[0][0].values.shape[1]))
+            for number, (sides, r) in zip(ends, numbered, strict=True):
+                angular.powers[:, number] = 0.0
+                order = max(_order(condition, r, first) for condition, _, _ in sides)
+                for condition, sector, sign in sides:
+                    end = 0 if sector == after and before != after else count - 1
+                    angular._add(condition, sector, slice(number, number + 1), np.array([end]), order, r, sign)
+                rows.append(Row(number, order, sides[0][0].values[:, r].detach().numpy(), distances))
+        return replace(angular, rows=tuple(rows))
+
+    def _set_inside(self, question: Question, orders: Orders, corner: Corner, sector: int) -> list[int]:
+        """The equations inside a sector; which blocks of its rows have conditions at its ends."""
+        count = len(self.maps[sector].angles)
         at = torch.tensor(corner.centre[None], dtype=torch.float64)
-        free: list[int] = []  # rows that have conditions on the edges
         multipliers = iter(np.flatnonzero(orders.multipliers))
-        block = 0
+        free, block = [], 0
+        inside = question.inside_of(corner.sectors[sector].area)
         for k, equation in zip(inside, orders.equations, strict=True):
             condition = question.at(k, Sample(at, None))
             for r, restrains in enumerate(orders.restrains(equation)):
                 order = 2 + orders.weights.rows[block] if restrains and orders.weights else 2
-                own = slice(block * count, (block + 1) * count)
-                _add(powers, condition, maps, own, np.arange(count), order, r, orders.lower)
+                number = sector * self.channels + block
+                own = slice(number * count, (number + 1) * count)
+                self._add(condition, sector, own, np.arange(count), order, r)
                 if restrains:  # at its ends, the highest degrees of the multiplier are zero instead
-                    column = int(next(multipliers)) * count
+                    column = (sector * self.channels + int(next(multipliers))) * count
                     for row, degree in ((own.start, count - 1), (own.stop - 1, count - 2)):
-                        powers[:, row] = 0.0
-                        powers[0, row, column : column + count] = maps.coefficients[degree]
+                        self.powers[:, row] = 0.0
+                        self.powers[0, row, column : column + count] = self.maps[sector].coefficients[degree]
                 else:
-                    free.append(block)
+                    free.append(number)
                 block += 1
-        edge_rows: list[Row] = []
-        for end, (curve, arc) in zip((0, count - 1), corner.edges, strict=True):
-            step = math.copysign(NEAR * curve.measure, (curve.start + curve.end) / 2 - arc)
-            arcs, corner_arc = np.array([arc, arc + step]), arc - step
-            points, normals = curve.at(arcs)
-            given = [
-                question.at(k, Sample(torch.from_numpy(points), torch.from_numpy(normals)))
-                for k in range(len(question.places))
-                if question.holds(k, curve, points, normals)
-            ]
-            rows = [(c, r) for c in given for r in range(c.values.shape[1])]
-            if len(rows) != len(free):
-                return None
-            for block, (condition, r) in zip(free, rows, strict=True):
-                number = block * count + end
-                powers[:, number] = 0.0
-                order = _order(condition, r, orders)
-                _add(powers, condition, maps, slice(number, number + 1), np.array([end]), order, r, orders.lower)
-                values = condition.values[:, r].detach().numpy()
-                edge_rows.append(Row(number, order, values, np.abs(arcs - corner_arc)))
-        return Angular(maps, channels, powers, tuple(edge_rows), orders.lower)
+        return free
+
+    def _add(
+        self,
+        condition: Constraint,
+        sector: int,
+        rows: slice,
+        nodes: np.ndarray,
+        order: int,
+        row: int,
+        sign: float = 1.0,
+    ) -> None:
+        """The derivatives of the highest order of a row of a condition, at nodes of a sector, added to rows of this."""
+        maps = self.maps[sector]
+        count = len(maps.angles)
+        for probe in condition.expanded():
+            for r, request in zip(probe.rows, probe.requests, strict=True):
+                if r != row:
+                    continue
+                start, lower = (sector * self.channels + request.channel) * count, self.lower[request.channel]
+                for index, weight in request.weights.items():
+                    if sum(index) + lower != order:
+                        continue
+                    flat = weight.reshape(-1)
+                    factor = sign * float(flat[0] if len(flat) == 1 else 2 * flat[0] - flat[1])  # in the corner
+                    for power, matrix in enumerate(_derivative(maps, index, lower)):
+                        self.powers[power, rows, start : start + count] += factor * matrix[nodes]
 
     def data_jump(self, degree: int, usual: float) -> bool:
         """Whether what the edges ask for, at this degree in r, is more than a polynomial does, measured by `usual`."""
         right = np.zeros(self.powers.shape[1])
         for row in self.rows:
             if row.order == degree:
-                right[row.number] = 2 * row.values[0] - row.values[1]  # in the corner itself
+                right[row.number] = row.values[0] - row.distances[0] * row.slope  # in the corner itself
             elif row.order == degree - 1:
-                right[row.number] = np.diff(row.values)[0] / np.diff(row.distances)[0]
+                right[row.number] = row.slope
         return usual > 0 and len(self._beyond_polynomials(right[:, None] / usual, degree, JUMP)) > 0
 
     def from_data(self, degree: int) -> list[np.ndarray]:
-        """Profiles (2, C, N) of what values on the edges may cause at this degree, apart from polynomials."""
+        """Profiles (2, S, C, N) of what values on the edges may cause at this degree, apart from polynomials."""
         rows = [row.number for row in self.rows if row.order in (degree, degree - 1)]
         return self._beyond_polynomials(np.eye(self.powers.shape[1])[:, rows], degree, 1e-6)
 
     def _beyond_polynomials(self, right: np.ndarray, degree: int, small: float) -> list[np.ndarray]:
         """r^degree (phi + log(r) chi) for right-hand sides (C N, R), independent of each other and of polynomials."""
-        size, count = self.powers.shape[1], len(self.maps.angles)
+        size, count = self.powers.shape[1], len(self.maps[0].angles)
         scale = np.abs(self.powers).max(axis=(0, 2))
         a0, a1, a2 = self.powers / np.where(scale > 0, scale, 1.0)[None, :, None]
         a, slope = a0 + degree * a1 + degree**2 * a2, a1 + 2 * degree * a2
         block = np.block([[a, np.zeros((size, size))], [slope, a]])
         wanted = np.concatenate([np.zeros_like(right), right / np.where(scale > 0, scale, 1.0)[:, None]])
         found = np.linalg.lstsq(block, wanted, rcond=1e-11)[0]  # chi, then phi
-        cos, sin = self.maps.along
         blocks = []
-        for own in (degree - lower for lower in self.lower):  # none if negative
-            blocks.append(np.array([cos**k * sin ** (own - k) for k in range(own + 1)]).reshape(-1, count).T)
+        for cos, sin in (maps.along for maps in self.maps):
+            for own in (degree - lower for lower in self.lower):  # none if negative
+                blocks.append(np.array([cos**k * sin ** (own - k) for k in range(own + 1)]).reshape(-1, count).T)
         polynomials = scipy.linalg.block_diag(*blocks)
         chi, phi = found[:size], found[size:]
         phi = phi - polynomials @ np.linalg.lstsq(polynomials, phi, rcond=None)[0]
         u, values, _ = np.linalg.svd(np.concatenate([phi, chi]), full_matrices=False)
         kept = u[:, values > small * max(1.0, float(np.abs(found).max()))]
-        profiles = [np.stack([v[:size], v[size:]]).reshape(2, self.channels, count) for v in kept.T]
+        profiles = [np.stack([v[:size], v[size:]]).reshape(2, -1, self.channels, count) for v in kept.T]
         return [p / np.abs(p).max() for p in profiles]
 
     def eigenpairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Exponents (K,) between 0 and HIGHEST without data, and profiles (K, C, N)."""
-        return _solved(self.powers, len(self.maps.angles), self.channels)
+        """Exponents (K,) between 0 and HIGHEST without data, and profiles (K, S, C, N)."""
+        values, flat = _solved(self.powers)
+        return values, flat.reshape(len(values), len(self.maps), self.channels, -1)
 
 
 def _order(condition: Constraint, row: int, orders: Orders) -> int:
@@ -269,28 +254,29 @@ def _order(condition: Constraint, row: int, orders: Orders) -> int:
     return max((t.order + orders.lower[orders.channels.index(t.channel or "")] for t in terms), default=0)
 
 
-def _add(
-    powers: np.ndarray,
-    condition: Constraint,
-    maps: AngularMaps,
-    block: slice,
-    nodes: np.ndarray,
-    order: int,
-    row: int,
-    lower: Sequence[int],
-) -> None:
-    """The derivatives of the highest order of a condition, at nodes of the angle, as rows of the eigenvalue problem."""
-    count = len(maps.angles)
-    for probe in condition.expanded():
-        for r, request in zip(probe.rows, probe.requests, strict=True):
-            if r != row:
-                continue
-            columns = slice(request.channel * count, (request.channel + 1) * count)
-            for index, weight in request.weights.items():
-                if sum(index) + lower[request.channel] != order:
-                    continue
-                for power, matrix in enumerate(_derivative(maps, index, lower[request.channel])):
-                    powers[power, block, columns] += float(weight.reshape(-1)[0]) * matrix[nodes]
+Sides = list[tuple[Constraint, int, float]]  # what adds up to the values of the first: operators, in which sectors
+
+
+def _conditions(
+    question: Question, orders: dict[int, Orders], corner: Corner, ray: Ray, sectors: tuple[int, int]
+) -> list[Sides]:
+    """What holds on a ray between two sectors, at its two points near the corner; on the boundary one is not there."""
+    points, normals = ray.curve.at(ray.arcs())
+    if ray.interface < 0:
+        (own,) = (k for k in sectors if 0 <= k < len(corner.sectors))
+        sample = Sample(torch.from_numpy(points), torch.from_numpy(normals))
+        numbers = range(len(question.places))
+        return [[(question.at(k, sample), own, 1.0)] for k in numbers if question.holds(k, ray.curve, points, normals)]
+    assert question.regions is not None
+    face = question.regions.interfaces[ray.interface]
+    if corner.sectors[sectors[0]].area != face.first:
+        sectors = sectors[1], sectors[0]
+    border = Border(points, normals, *(np.full(len(points), k) for k in sectors))
+    by_area = [orders.get(area, next(iter(orders.values()))) for area in range(question.areas)]
+    ties = [
+        tie for kind in ("values", "fluxes") for tie in interface_ties(question, by_area, ray.interface, kind, border)
+    ]
+    return [[(condition, int(sector[0]), sign) for condition, sector, sign in tie.sides()] for tie in ties]
 
 
 def _derivative(maps: AngularMaps, index: tuple[int, ...], lower: int) -> list[np.ndarray]:
@@ -307,7 +293,7 @@ def _derivative(maps: AngularMaps, index: tuple[int, ...], lower: int) -> list[n
     return found
 
 
-def _solved(powers: np.ndarray, count: int, channels: int) -> tuple[np.ndarray, np.ndarray]:
+def _solved(powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(A0 + lambda A1 + lambda^2 A2) v = 0."""
     size = powers.shape[1]
     scale = np.abs(powers).max(axis=(0, 2))
@@ -315,9 +301,9 @@ def _solved(powers: np.ndarray, count: int, channels: int) -> tuple[np.ndarray, 
     eye, zero = np.eye(size), np.zeros((size, size))
     values, vectors = scipy.linalg.eig(np.block([[zero, eye], [-a0, -a1]]), np.block([[eye, zero], [zero, a2]]))
     with np.errstate(invalid="ignore"):
-        good = np.isfinite(values) & (values.real > 1e-6) & (values.real < HIGHEST) & (np.abs(values.imag) < HIGHEST)
+        good = np.isfinite(values) & (values.real > LEAST) & (values.real < HIGHEST) & (np.abs(values.imag) < HIGHEST)
     order = np.flatnonzero(good)[np.argsort(values[good].real, kind="stable")]
     flat = vectors[:size, order].T  # (K, C N)
     largest = np.abs(flat).argmax(axis=1)
     flat = flat / flat[np.arange(len(order)), largest][:, None]
-    return values[order], flat.reshape(len(order), channels, count)
+    return values[order], flat

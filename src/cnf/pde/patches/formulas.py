@@ -17,19 +17,26 @@ from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.constraints import Constraint
-from cnf.operators.coefficients import Datum, evaluate
+from cnf.operators.coefficients import DataFunction, Datum
+from cnf.operators.evaluation import evaluate
 from cnf.operators.frame import symbol
-from cnf.operators.ranges import Ranges
+from cnf.operators.ranges import Bounds, Ranges
 from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 
 DENSE = 2**18  # points at which formulas are looked at in all, at first
 SAME = 500  # points at which plain sums are compared with careful ones
 UNSEEN = 1e-3  # of the accuracy
-LEAST = 64  # and in every cell later
+MOVED = 2.0  # times what a face that moves by rounding makes of a formula: less is not followed
+ROUNDED = 1e-12  # of a formula inside: what is larger on a face is more than rounding
+ALONG = 2**12  # of them along a coordinate, at most
+PER_UNIT = 8  # points for everything that a formula may go through
+PER_DEGREE = 2
+LEAST = 64  # points in every cell later
 ON_LINES = 33  # on lines that say across which coordinates to cut
 MOST_CELLS = 3000
 FINEST = 2.0**-14  # of the domain: jumps are not followed any further
 BOXES = 2**14  # boxes in which the largest value is looked for at once
+FIRST_BOXES = 2**8  # to begin with
 HALVINGS = 60  # of boxes
 CLEARLY = 1.1  # a peak this much above all samples is looked for; samples miss narrow ones only, of little mass
 
@@ -68,21 +75,44 @@ class Formula:
             low[:, self.axis] = high[:, self.axis] = self.position
         return low, high
 
-    def bound(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """What |formula| does not exceed in boxes (n, D), (n,), by interval arithmetic."""
-        free = [k for k in range(low.shape[1]) if k != self.axis]
+    @property
+    def is_known(self) -> bool:
+        """Whether all of it is written down: callables say nothing about their slopes."""
+        return not self.expression.has(DataFunction)
+
+    @property
+    def free(self) -> list[int]:
+        """The coordinates along which it varies."""
+        return [k for k in range(len(self.names)) if k != self.axis]
+
+    def ranges(self, low: np.ndarray, high: np.ndarray) -> Bounds:
+        """Bounds of the formula, of its slopes and of its pace in boxes (n, D)."""
         fixed = {symbol(self.names[k]): torch.full((1, 1), low[0, k]) for k in range(low.shape[1]) if k == self.axis}
         like = torch.zeros(1, 1, dtype=torch.float64)
-        variables = [symbol(self.names[k]) for k in free]
-        ranges = Ranges(variables, low[:, free], high[:, free], fixed, dict(self.data), like)
-        size = np.broadcast_to(ranges.of(self.expression).size, low.shape[:1])
+        variables = [symbol(self.names[k]) for k in self.free]
+        return Ranges(variables, low[:, self.free], high[:, self.free], fixed, dict(self.data), like).of(
+            self.expression
+        )
+
+    def bound(self, low: np.ndarray, high: np.ndarray, middle: np.ndarray) -> np.ndarray:
+        """What |formula| does not exceed in boxes (n, D), (n,), by interval arithmetic.
+
+        In small boxes, its values (n,) in the `middle` and what its slopes may add to them bound it more closely.
+        """
+        found = self.ranges(low, high)
+        size = np.broadcast_to(found.size, low.shape[:1])
+        if self.is_known:
+            near = np.abs(middle) + (found.slope * (high - low)[:, self.free]).sum(axis=1) / 2
+            size = np.where(np.isfinite(found.pace).all(axis=1), np.fmin(size, near), size)  # none where it jumps
         return np.nan_to_num(size, nan=np.inf, posinf=np.inf)
 
     def touches(self, cells: Cells) -> np.ndarray:
         """Which cells it matters to, (n,) bool."""
+        met = self.meets(cells.lower, cells.upper)
         if self.axis is None:
-            return self.meets(cells.lower, cells.upper)
-        return (cells.lower[:, self.axis] == self.position) | (cells.upper[:, self.axis] == self.position)
+            return met
+        ends = cells.lower[:, self.axis], cells.upper[:, self.axis]
+        return met & ((ends[0] == self.position) | (ends[1] == self.position))
 
 
 def known_formulas(
@@ -113,13 +143,14 @@ def follow(
     rng = np.random.default_rng(seed)
     thinnest = (cells.upper.max(axis=0) - cells.lower.min(axis=0)) * FINEST
     for formula in (_quickest(given, cells, accuracy, rng) for given in formulas):
-        fresh, size = np.flatnonzero(formula.touches(cells)), 0.0
+        fresh, size, noise = np.flatnonzero(formula.touches(cells)), 0.0, _noise(formula, cells, rng)
         while len(fresh) and cells.count < MOST_CELLS:
             box = formula.region(cells.lower[fresh], cells.upper[fresh])
             found = _looked_at(formula, *box, degree, max(LEAST, DENSE // cells.count), accuracy * size, rng)
             size = max(size, found.size)
             cut = np.zeros((cells.count, cells.dimension), dtype=bool)
-            cut[fresh] = (found.off > accuracy * size)[:, None] & _directions(formula, *box, found.worst, degree)
+            off = found.off > max(accuracy * size, noise)
+            cut[fresh] = off[:, None] & _directions(formula, *box, found.worst, degree)
             cut &= cells.upper - cells.lower > thinnest
             before, cells = cells, cut_together(cells, cut, time)
             changed = np.append(cut.any(axis=1), np.ones(cells.count - before.count, dtype=bool))
@@ -136,6 +167,21 @@ def _quickest(formula: Formula, cells: Cells, accuracy: float, rng: np.random.Ge
     with np.errstate(invalid="ignore"):
         same = np.abs(slow - fast) <= UNSEEN * accuracy * np.nanmax(np.abs(slow), initial=0.0)
     return quick if (same | ~np.isfinite(slow)).all() else formula
+
+
+def _noise(formula: Formula, cells: Cells, rng: np.random.Generator) -> float:
+    """By how much a formula on a face changes if the face moves by rounding: sin(pi x) at x = 1 is nothing else."""
+    if formula.axis is None:
+        return 0.0
+    low, high = formula.region(cells.lower.min(axis=0)[None], cells.upper.max(axis=0)[None])
+    extent = cells.upper.max(axis=0) - cells.lower.min(axis=0)
+    points = low + (high - low) * rng.uniform(size=(SAME, low.shape[1]))
+    beside = np.repeat(points[None], 2, axis=0)
+    beside[:, :, formula.axis] = np.nextafter(formula.position, (-np.inf, np.inf))[:, None]
+    off = np.abs(_values(formula, beside.reshape(-1, low.shape[1])).reshape(2, -1) - _values(formula, points))
+    inside = np.abs(_values(formula, cells.lower.min(axis=0) + extent * rng.uniform(size=points.shape)))
+    moved, size = (float(np.max(a, where=np.isfinite(a), initial=0.0)) for a in (off, inside))
+    return min(MOVED * moved, ROUNDED * size)  # a jump on the face is no rounding
 
 
 @dataclass(frozen=True)
@@ -163,9 +209,7 @@ def _looked_at(
     along = [0 if k == formula.axis else p for k, p in enumerate(degree)]
     at_nodes = _values(formula, tensor_grid(low, high, [p + 1 for p in along]))  # (n, P)
     centre, half = (low + high) / 2, (high - low) / 2
-    free = sum(k != formula.axis for k in range(low.shape[1]))
-    each = max(2, round(per_cell ** (1 / max(1, free))))
-    axes = [rng.uniform(-1, 1, 1 if k == formula.axis else each) for k in range(low.shape[1])]
+    axes = [rng.uniform(-1, 1, count) for count in _looks(formula, low, high, degree, per_cell)]
     unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
     checks = centre[:, None] + half[:, None] * unit
     at_checks = _values(formula, checks)  # (n, Q)
@@ -182,6 +226,20 @@ def _looked_at(
     rows = np.arange(len(low))
     worst = np.concatenate([checks, peaks[:, None]], axis=1)[rows, at]
     return Looked(off[rows, at], worst, size if np.isfinite(size) else 0.0)
+
+
+def _looks(formula: Formula, low: np.ndarray, high: np.ndarray, degree: Sequence[int], per_cell: int) -> list[int]:
+    """Points along every coordinate: as many as its pace asks for, or up to `per_cell` in all where that is not known.
+
+    The pace counts what a formula goes through, radians of a sine or widths of a peak, so nothing in it is narrower.
+    """
+    most = min(max(2, round(per_cell ** (1 / max(1, len(formula.free))))), ALONG)
+    counts = [1 if k == formula.axis else most for k in range(low.shape[1])]
+    if formula.is_known:
+        units = formula.ranges(low, high).pace * (high - low)[:, formula.free]
+        for k, many in zip(formula.free, np.where(np.isfinite(units), units, most).max(axis=0), strict=True):
+            counts[k] = int(min(most, max(PER_DEGREE * (degree[k] + 1), PER_UNIT * many)))
+    return counts
 
 
 def _directions(
@@ -218,6 +276,8 @@ def largest(
     points = (low + high) / 2
     values, known = _values(formula, points), known.copy()
     owner, extent = np.arange(len(low)), np.where(high > low, high - low, np.inf)
+    while len(low) < FIRST_BOXES:  # bounds of many boxes take hardly longer than those of one
+        low, high, owner = _halved(low, high, owner, extent)
     for _ in range(HALVINGS):
         centres = (low + high) / 2
         here = _values(formula, centres)
@@ -226,18 +286,24 @@ def largest(
         order = order[better[order] > known[owner[order]]]
         values[owner[order]], points[owner[order]] = here[order], centres[order]
         known[owner[order]] = better[order]
-        bound = formula.bound(low, high)
+        bound = formula.bound(low, high, here)
         open_ = np.flatnonzero(bound > CLEARLY * known[owner] + floor)
         if not len(open_):
             break
         open_ = open_[np.argsort(-bound[open_], kind="stable")[: BOXES // 2]]
-        low, high, owner = low[open_], high[open_], owner[open_]
-        axis = np.argmax((high - low) / extent[owner], axis=1)
-        rows = np.arange(len(open_))
-        middle = (low[rows, axis] + high[rows, axis]) / 2
-        low, high, owner = (np.concatenate([a, a]) for a in (low, high, owner))
-        high[rows, axis], low[len(open_) + rows, axis] = middle, middle
+        low, high, owner = _halved(low[open_], high[open_], owner[open_], extent)
     return values, points
+
+
+def _halved(
+    low: np.ndarray, high: np.ndarray, owner: np.ndarray, extent: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes (n, D) of owners (n,) cut in two along the coordinate that is longest beside `extent` of the owner."""
+    axis, rows = np.argmax((high - low) / extent[owner], axis=1), np.arange(len(low))
+    middle = (low[rows, axis] + high[rows, axis]) / 2
+    low, high, owner = (np.concatenate([a, a]) for a in (low, high, owner))
+    high[rows, axis], low[len(rows) + rows, axis] = middle, middle
+    return low, high, owner
 
 
 def _interpolated(at_nodes: np.ndarray, axes: Sequence[np.ndarray], degree: Sequence[int]) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
@@ -41,8 +42,15 @@ class Round:
         return float(self.off.max())
 
     @property
+    def certificate(self) -> Certificate:
+        """Measured when it is first asked for, without a word: who keeps the field says what it misses."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            return self.solution.certificate
+
+    @property
     def exact(self) -> bool:
-        return self.solution.certificate.exact
+        return self.certificate.exact
 
     @property
     def channels(self) -> int:
@@ -50,10 +58,13 @@ class Round:
 
 
 def solved(field: ConstrainedField) -> Solution:
-    """The solution of a field, warnings left to who keeps it; factors are let go, they are large."""
+    """The solution of a field, not measured yet: fields that only serve as a second opinion never are.
+
+    Factors are let go, they are large.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
-        found = field.eval().solution
+        found = field.eval().settle(measure=False)
     field.release()
     return found
 
@@ -147,12 +158,18 @@ def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray,
     return total
 
 
-def continued(difference: float, before: float) -> float:
+def continued(difference: float, before: float, worse: bool = False) -> float:
     """The sum of all differences to come, if each is as much smaller than the one before as this one is.
 
-    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part.
+    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part. A
+    field of higher degree that does worse by its own equations has grown what was rounded: its difference says nothing
+    beyond what the one before allows for.
     """
-    return difference / (1 - min(difference / before, SLOWEST)) if before > 0 else difference
+    if before <= 0:
+        return difference
+    if worse:
+        difference = min(difference, SLOWEST * before)
+    return difference / (1 - min(difference / before, SLOWEST))
 
 
 def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:

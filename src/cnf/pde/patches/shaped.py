@@ -25,6 +25,7 @@ SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, wit
 FILLED = 0.6  # of its frame: patches that fill less may have polynomials up to a total degree
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
+IN_SECTOR = 1e-7  # of the domain: the distance at which the region between two rays is looked up
 TOUCHING = 0.06  # of a cell: cuts this near to where a curve turns back are moved
 APART = 0.02, 1e-5  # of the domain: cuts along straight sides, and along thin layers
 FLAT_CUTS = 12  # cuts along straight sides, per coordinate
@@ -78,11 +79,14 @@ class Shaped:
         return Shaped(domain, cells, cover, tuple(segments), tuple(runs), whole, regions)
 
     def patches_at(self, centre: tuple[float, float], start: float, end: float) -> np.ndarray:
-        """Patches that meet at a point, between two angles."""
+        """Patches that meet at a point, between two angles, of the region that lies there."""
         size = max(np.subtract(self.domain.upper, self.domain.lower))
         angles = start + (end - start) * (np.arange(64) + 0.5) / 64
-        around = np.array(centre) + AT_CORNER * size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        return np.unique(self.cover.locate(around))
+        around = size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        area = None  # looked up farther away: regions may differ by rounding beside their interface
+        if self.regions is not None:
+            area = int(self.regions.number(np.array(centre) + IN_SECTOR * around[31:32])[0])
+        return np.unique(self.cover.locate(np.array(centre) + AT_CORNER * around, area))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         return self.domain._inside(points)

@@ -88,8 +88,8 @@ class _Layout:
                 normals[:, axis] = 2 * side - 1
                 if side and points[0, axis] < self.solid.domain.upper[axis]:  # a point on a cut is the upper cell's
                     points[:, axis] = np.nextafter(points[0, axis], -np.inf)
-                near = 2 * self.solid.step
-                found += [Arc(piece, points[own], normals[own]) for piece, own in by_shape(self.solid.domain, points, near)]
+                shapes = by_shape(self.solid.domain, points, 2 * self.solid.step)
+                found += [Arc(piece, points[own], normals[own]) for piece, own in shapes]
         return found
 
     def _on_parts(self, owner: int, parts: Sequence[Part], lower: bool) -> list[tuple[np.ndarray, Part]]:

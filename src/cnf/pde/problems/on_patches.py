@@ -114,7 +114,7 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
 
 def as_trial(found: Round) -> Trial:
     """A round of refinement, shown like a trial of a tuning."""
-    certificate = found.solution.certificate
+    certificate = found.certificate
     return Trial(
         {"cells": found.mesh.patches.count, "degree": max(found.mesh.degree)},
         math.log10(max(found.worst, 1e-300)),

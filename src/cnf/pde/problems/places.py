@@ -107,7 +107,8 @@ def sample_in(
     if _is_instant(place, domain):
         ((axis, value),) = (place.fixed or {}).items()
         return regions.part(place.region).slice_points(axis, value, count, layout, seed)
-    found = [(x[own == place.region], n[own == place.region]) for x, n, own in on_boundary(place, domain, regions, seed)]
+    pieces = on_boundary(place, domain, regions, seed)
+    found = [(x[own == place.region], n[own == place.region]) for x, n, own in pieces]
     points, normals = (np.concatenate([part[k] for part in found]) for k in (0, 1))
     if regions.during is not None and len(points):
         points, normals = at_times(points, normals, count, regions.during, seed)

@@ -1,0 +1,128 @@
+"""Where regions meet in a point: corners of interfaces, interfaces that end on the boundary, cross points."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+
+import cnf
+from cnf.bases import Cells, Piecewise
+from cnf.domains import Box, Disk, Domain, Intersection, Polygon
+from cnf.errors import CnfWarning
+from cnf.pde.patches.adapting import corner_functions, first_cells
+from cnf.pde.patches.building import Mesh, orders_of
+from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.sectors import corners_of
+from cnf.pde.problems.on_patches import question_of
+
+SQUARE = Box((-1, -1), (1, 1))
+CONDUCTION = {"interior": r"-\nabla\cdot(k \nabla u) = 0", "boundary": "u = 0"}
+KELLOGG = 161.4476387975881  # the ratio in a checkerboard at which solutions go like r^0.1
+QUARTERS = {"a": Box((0, 0), (1, 1)), "b": Box((-1, 0), (0, 1)), "c": Box((-1, -1), (0, 0))}
+
+
+def problem(regions: dict[str, Domain], k: dict[str, float], **entries: object) -> cnf.Problem:
+    given = {"parameters": {"k": k}, "equations": CONDUCTION, **entries}
+    return cnf.Problem("x y", domain=SQUARE, regions=regions, **given)
+
+
+def exponents(given: cnf.Problem, centre: tuple[float, float]) -> np.ndarray:
+    (corner,) = (c for c in corners_of(SQUARE, given.regions) if np.allclose(c.centre, centre, atol=1e-12))
+    found = functions_at(question_of(given), corner)
+    return found[0].exponents if found else np.zeros(0)
+
+
+def test_exponents_are_those_of_transmission_problems():
+    """A right angle of k = 10 in k = 1: even about the bisector 10 tan(a) = -tan(3 a), odd 10 tan(3 a) = -tan(a)."""
+    inclusion = problem({"a": Box((-0.5, -0.5), (0.5, 0.5))}, {"a": 10, "rest": 1})
+
+    def even(p: float) -> float:
+        return 10 * math.sin(p) * math.cos(3 * p) + math.sin(3 * p) * math.cos(p)
+
+    def odd(p: float) -> float:
+        return 10 * math.sin(3 * p) * math.cos(p) + math.sin(p) * math.cos(3 * p)
+
+    first, second = (4 / math.pi * brentq(f, *ends) for f, ends in ((even, (0.53, 0.7)), (odd, (0.8, 1.1))))
+    assert np.allclose(exponents(inclusion, (0.5, 0.5))[:2], [first, second], atol=1e-10)
+    checkerboard = problem(QUARTERS, {"a": KELLOGG, "b": 1, "c": KELLOGG, "rest": 1})
+    assert np.allclose(exponents(checkerboard, (0, 0)), [0.1, 1.9, 2.1, 3.9], atol=1e-10)
+    assert not len(exponents(problem(QUARTERS, dict.fromkeys([*QUARTERS, "rest"], 3.0)), (0, 0)))
+
+
+def test_exponents_where_an_interface_ends():
+    """Two wedges of angles a and b between walls with u = 0: k cot(l a) + cot(l b) = 0; none at right angles."""
+    slanted = problem({"a": Polygon([(-1, -1), (0.3, -1), (0, 1), (-1, 1)])}, {"a": 10, "rest": 1})
+    b = math.atan2(2, -0.3)
+    a = math.pi - b
+
+    def missing(p: float) -> float:
+        return 10 * math.cos(p * a) * math.sin(p * b) + math.cos(p * b) * math.sin(p * a)
+
+    wanted = [brentq(missing, *ends) for ends in ((0.9, 1.2), (1.7, 1.95))]
+    assert np.allclose(exponents(slanted, (0.3, -1))[:2], wanted, atol=1e-8)
+    for shape in (Box((-1, -1), (0.3, 1)), Intersection([Disk((0.3, -1), 0.6), SQUARE])):
+        straight = problem({"a": shape}, {"a": 10, "rest": 1})
+        ends = [c for c in corners_of(SQUARE, straight.regions) if len(c.sectors) == 2]
+        assert len(ends) == 2 and not any(functions_at(question_of(straight), c) for c in ends)
+
+
+def kellogg() -> dict[str, object]:
+    """r^0.1 times Kellogg's profile, quarter by quarter, with the angle by half-angle formulas."""
+    power, rho, sigma, right = 0.1, math.pi / 4, math.pi / 4 - 5 * math.pi, math.pi / 2
+    r = r"\sqrt{x^2 + y^2}"
+    from_x, to_x = rf"2 \arctan(y / ({r} + x))", rf"2 \arctan(-y / ({r} - x))"  # from the positive, the negative x axis
+
+    def quarter(factor: float, angle: str, shift: float) -> str:
+        return rf"{math.cos(power * factor)!r} (x^2 + y^2)^{{{power / 2}}} \cos({power} ({angle} + ({shift!r})))"
+
+    field = {
+        "a": quarter(right - sigma, from_x, rho - right),
+        "b": quarter(rho, to_x, sigma),
+        "c": quarter(sigma, to_x, -rho),
+        "rest": quarter(right - rho, from_x, right - sigma),
+    }
+    k = {"a": KELLOGG, "b": 1, "c": KELLOGG, "rest": 1}
+    equations = {**CONDUCTION, "boundary": "u = g"}
+    return {"k": k, "parameters": {"k": k, "g": field}, "equations": equations, "exact": {"u": field}}
+
+
+def test_kelloggs_checkerboard():
+    """r^0.1, the worst of all cross points, on its first four patches; it vanishes in the cross point itself."""
+    given = problem(QUARTERS, solve={"target": 1e-6}, **kellogg())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CnfWarning)
+        answer = given.solve()
+    x = SQUARE.random(2000, torch.Generator().manual_seed(0))
+    wanted = given.exact["u"](x).reshape(-1)
+    error = float((answer(x)[:, 0] - wanted).norm() / wanted.norm())
+    assert answer.certificate.exact and answer.field.basis.cells.count == 4
+    assert error < 1e-6 and error / 3 < answer.estimate < 1e-6
+    assert abs(float(answer(torch.zeros(1, 2, dtype=torch.float64)))) < 1e-6
+
+
+def test_every_patch_has_the_functions_of_its_sector():
+    """A corner inside an inclusion: its own patch and those around it; no two regions share one."""
+    given = problem({"a": Box((-1, -1), (0.3, 0.3))}, {"a": 10, "rest": 1})
+    question = question_of(given)
+    functions = corner_functions(question, orders_of(question))
+    assert {f.centre for f in functions} == {(0.3, 0.3)} and len(functions) == 2
+    mesh = Mesh.of(first_cells(SQUARE, [(0.3, 0.3)], given.regions), (4, 4), SQUARE, functions, regions=given.regions)
+    touching = np.flatnonzero(mesh.at_corner >= 0)
+    assert len(touching) == 4
+    inside = {k: abs((f.start + f.end) / 2 % (2 * math.pi) - 1.25 * math.pi) < 1e-9 for k, f in enumerate(functions)}
+    assert all((mesh.region[patch] == 0) == inside[mesh.at_corner[patch]] for patch in touching)
+
+
+def test_functions_make_room_only_if_a_patch_has_the_corner_to_itself():
+    """Two sectors with a patch each: none of them has the corner to itself, so both keep all polynomials."""
+    given = problem({"a": Box((-1, -1), (0.3, 0.3))}, {"a": 10, "rest": 1})
+    question = question_of(given)
+    functions = corner_functions(question, orders_of(question))
+    space, cells = cnf.Space("x y", "u"), Cells([-1, -1], [1, 1]).cut([0], 0, [0.3])
+    alone, shared = (Piecewise(space, cells, 4, corners=functions, at_corner=at) for at in ([0, -1], [0, 1]))
+    assert alone.active().sum() == 2 * 25
+    assert shared.active().sum() == 2 * (25 + functions[0].count)
