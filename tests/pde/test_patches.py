@@ -478,3 +478,6 @@ def test_slow_differences_go_on():
     assert continued(0.5, 1.0) == pytest.approx(1.0)
     assert continued(1e-8, 1.0) == pytest.approx(1e-8)
     assert continued(1.0, 1.0) == pytest.approx(5.0)  # no convergence to be seen: bounded
+    assert continued(30.0, 1.0) == pytest.approx(150.0)  # the finer field sees more: it is believed
+    assert continued(30.0, 1.0, worse=True) == pytest.approx(4.0)  # it rounds worse: the one before is
+    assert continued(1e-8, 1.0, worse=True) == pytest.approx(1e-8)

@@ -168,7 +168,7 @@ def test_derivatives_of_corner_functions():
     step = 1e-5
 
     def at(points: torch.Tensor, index: tuple[int, ...]) -> torch.Tensor:
-        return functions.columns(functions.around(points, unit), index, 0)
+        return functions.columns(functions.around(points, unit), functions.derivative(index, 0))
 
     for axis, index in ((0, (1, 0)), (1, (0, 1))):
         move = torch.zeros(2, dtype=torch.float64)

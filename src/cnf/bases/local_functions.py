@@ -16,6 +16,7 @@ from numpy.polynomial import chebyshev
 from torch import Tensor
 
 from cnf.bases.basis import Evaluator
+from cnf.bases.corner_functions import chebyshev_table
 from cnf.operators.expansion import Request
 
 Index = tuple[int, ...]
@@ -80,10 +81,7 @@ class Products:
 
     def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
         """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""
-        values = [torch.ones_like(z), z]
-        for _ in range(2, self.degree[axis] + 1):
-            values.append(2 * z * values[-1] - values[-2])
-        matrix = torch.stack(values[: self.degree[axis] + 1], dim=1)
+        matrix = chebyshev_table(z, self.degree[axis])
         slope = self._slopes[axis].to(z)
         return {
             n: matrix if n == 0 else matrix @ torch.linalg.matrix_power(slope, n) / half[:, None] ** n for n in orders

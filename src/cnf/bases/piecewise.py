@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch.nn.functional import pad
 
 from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
-from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.corner_functions import CornerDerivative, CornerFunctions
 from cnf.bases.cover import Cover
 from cnf.bases.local_functions import Given, LocalFunctions, Products
 from cnf.bases.partition import Partition
@@ -321,10 +322,33 @@ class PiecewiseEvaluator:
             at = functions.around(x[rows], half[rows].amax(dim=1))
             blocks = []
             for request in requests:  # they differ by channel
-                columns = {i: functions.columns(at, i, request.channel) for i in wanted([request])}
+                columns = {
+                    i: functions.columns(at, self._corner_derivative(int(k), i, request.channel))
+                    for i in wanted([request])
+                }
                 blocks.append(combine(columns, [request.at(rows)]))
             found = found.index_put((rows,), pad(torch.cat(blocks, dim=1), (0, self.extra - functions.count)))
         return found
+
+    def _corner_derivative(self, corner: int, index: tuple[int, ...], channel: int) -> CornerDerivative:
+        key = (corner, index, channel)
+        if key not in self._corner_derivatives:
+            self._corner_derivatives[key] = self.corners[corner].derivative(index, channel)
+        return self._corner_derivatives[key]
+
+    @cached_property
+    def _corner_derivatives(self) -> dict[tuple[int, tuple[int, ...], int], CornerDerivative]:
+        """Those that were asked for, which do not depend on the points."""
+        return {}
+
+    @property
+    def work(self) -> int:
+        """Numbers that are worked out at a point."""
+        return self.local_size
+
+    def judged(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
+        """What two rules of an integral must agree on, (P, K, n): the functions of all cells by their numbers."""
+        return self.local_rows(x, self.locate(x), requests)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         """(P, K, N), mostly zeros."""

@@ -18,6 +18,7 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
 from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
@@ -43,6 +44,7 @@ BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
+NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 MANY = 20_000  # conditions from which on patience is short
 
@@ -79,7 +81,7 @@ def adapt(
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
-    base = diffused_jumps(question, orders)
+    base = diffused_jumps(question, orders) or edge_potentials(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
     corners_at = list(dict.fromkeys(c.centre for c in corners))
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
@@ -108,7 +110,8 @@ def adapt(
         off = field_difference(found.solution, finer.solution, probes)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            off = continued(off, field_difference(coarser, found.solution, probes))
+            before = field_difference(coarser, found.solution, probes)
+            off = continued(off, before, worse=finer.worst > found.worst)
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
@@ -126,7 +129,7 @@ def adapt(
             last = found
             stuck = _stuck(rounds, started, target)
             moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
-            if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
+            if min(last.worst, moved / NEARLY) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):

@@ -158,12 +158,18 @@ def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray,
     return total
 
 
-def continued(difference: float, before: float) -> float:
+def continued(difference: float, before: float, worse: bool = False) -> float:
     """The sum of all differences to come, if each is as much smaller than the one before as this one is.
 
-    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part.
+    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part. A
+    field of higher degree that does worse by its own equations has grown what was rounded: its difference says nothing
+    beyond what the one before allows for.
     """
-    return difference / (1 - min(difference / before, SLOWEST)) if before > 0 else difference
+    if before <= 0:
+        return difference
+    if worse:
+        difference = min(difference, SLOWEST * before)
+    return difference / (1 - min(difference / before, SLOWEST))
 
 
 def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
