@@ -66,6 +66,7 @@ class Question:
     regions: Regions | None = None
     jumps: Sequence[InterfaceCondition] = ()
     local: Callable[[Space, int], Basis] | None = None  # makes the functions of patches; None: polynomials
+    asked: int | None = None  # channels that somebody asked for; those after them serve to find these; None: all
 
     @property
     def areas(self) -> int:
