@@ -264,6 +264,18 @@ MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("equation", ["u_{tt} = k u_{xx}", "u_t + k u_x = 0"])
+def test_other_orders_are_refused(equation: str):
+    with pytest.raises(ProblemError, match="second derivatives along all coordinates of space and first ones in time"):
+        cnf.Problem(
+            "x t",
+            domain=Timed(Interval(0, 1), 0, 1),
+            regions={"a": Interval(0, 0.5)},
+            parameters={"k": {"a": 1, "rest": 2}},
+            equations={"interior": equation, "x = 0": "u = 0", "t = 0": "u = 0"},
+        ).solve()
+
+
 @pytest.mark.parametrize("message", MISTAKES)
 def test_mistakes_are_named(message: str):
     names, domain, regions = MISTAKES[message]
