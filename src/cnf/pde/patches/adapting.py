@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
 from cnf.pde.patches.sectors import corners_of
@@ -87,16 +87,8 @@ def adapt(
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
-    solid = domain.dimension == 3 and orders.time is None and not domain._is_box
-    if solid:
-        cells = first_solid_cells(domain, question.regions)
-    elif is_aligned(domain, question.regions):
-        assert question.regions is not None
-        cells = cut_at(first_cells(domain), question.regions.flat_at or [])
-    else:
-        cells = first_cells(domain, list(dict.fromkeys(c.centre for c in corners)), question.regions)
     cells = follow(
-        cut_at(cells, breaks(question)) if domain._is_box else cells,
+        cells_to_begin_with(question, corners),
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
@@ -173,6 +165,17 @@ def adapt(
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
+def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
+    """As the domain, its regions, corners and kinks of right-hand sides ask for."""
+    domain, regions = question.domain, question.regions
+    if domain.dimension == 3 and question.time is None and not domain._is_box:
+        return first_solid_cells(domain, regions)
+    flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
+    centres = list(dict.fromkeys(c.centre for c in corners))
+    cells = first_cells(domain, centres, regions) if flat is None else cut_at(first_cells(domain), flat)
+    return cut_at(cells, breaks(question)) if domain._is_box else cells
+
+
 def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
     """Along every coordinate; what is carried along varies in time as it does in space."""
     if carried:
@@ -214,7 +217,7 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
             if orders.time is not None and orders.time in (question.places[k].fixed or {}):
                 found += known_formulas(condition, orders.time, domain.lower[orders.time])
                 continue
-            own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
+            own = [c for c in curves_of(domain) if holds_somewhere(question, k, c)]
             found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
         return found
     for face in Cells(domain.lower, domain.upper).faces():
@@ -222,6 +225,15 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
             if place.kind != "interior" and holds_on(place, face, orders):
                 found += known_formulas(condition, face.axis, face.position, _within(question, k))
     return found
+
+
+def holds_somewhere(question: Question, k: int, curve: Curve) -> bool:
+    """Whether equation k holds on a curve of the boundary, or on that part of it which its region has."""
+    area, regions = question.places[k].region, question.regions
+    inner, _ = curve.at(curve.start + curve.measure * INNER)
+    if question.places[k].kind == "interior" or not holds_along(question.places[k], curve, inner):
+        return False
+    return regions is None or area is None or area in regions.on_boundary(curve)[2]
 
 
 def _within(question: Question, k: int) -> Meets:
