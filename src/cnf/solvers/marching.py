@@ -3,6 +3,9 @@
 A tie belongs to the last slab it touches. Where every slab has as many rows as unknowns, the past does not depend on
 the future, and one slab at a time is all there is to factor: what time costs grows with the number of slabs. Otherwise
 (values at the end, integrals over time) all cells are merged at once.
+
+Slabs of the same cells under the same equations have the same rows up to rounding: they share the factor of the first
+of them, and what their own rows still miss is made up for.
 """
 
 from __future__ import annotations
@@ -24,13 +27,43 @@ class Table(Protocol):
     def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
 
 
+SAME = 1e-10  # of a row: how far rows of slabs may differ that share a factor
+KEPT = 2  # factors that later slabs may share
+
+
+@dataclass(frozen=True)
+class _System:
+    """The conditions of a slab on its own, as `TiedFactor` takes them."""
+
+    table: np.ndarray
+    starts: np.ndarray
+    ties: Ties
+    active: np.ndarray
+
+    def same_as(self, other: _System) -> bool:
+        """Whether they differ by rounding only."""
+        counts = (self.starts, self.ties.rows, self.ties.cells, self.active)
+        others = (other.starts, other.ties.rows, other.ties.cells, other.active)
+        if not all(map(np.array_equal, counts, others)):
+            return False
+        pairs = ((self.table, other.table), (self.ties.vectors, other.ties.vectors))
+        return all((np.abs(a - b).max(axis=1) <= SAME * np.abs(b).max(axis=1)).all() for a, b in pairs)
+
+    def missing(self, weights: np.ndarray, right: np.ndarray, tied: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What weights (c, n) leave of the right-hand sides."""
+        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return right - np.einsum("mn,mn->m", self.table, weights[owner]), tied - self.ties.applied(weights)
+
+
 @dataclass(frozen=True)
 class _Slab:
     """`rows` (m,) and `cells` (c,) of the whole system; ties of one cell here (`own`) are rows of it, the others ties.
 
-    `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor.
+    `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor, which may be that of
+    an earlier slab.
     """
 
+    system: _System
     factor: TiedFactor
     cells: np.ndarray
     rows: np.ndarray
@@ -43,7 +76,9 @@ class _Slab:
 class MarchedFactor:
     """As `TiedFactor`, with the same arguments; `slab` (cells,) numbers the slabs of the cells in order of time.
 
-    A slab is factored when it is needed, and forgotten unless `keep` says that it will be again, for gradients.
+    A slab is factored when it is needed, unless it shares a factor, and forgotten unless `keep` says that it will be
+    needed again, for gradients; these take a factor of its own. As every slab has one solution, `column` cannot change
+    it: functions count alike, which keeps their rows apart.
     """
 
     def __init__(
@@ -54,11 +89,11 @@ class MarchedFactor:
         centres: np.ndarray,
         slab: np.ndarray,
         active: np.ndarray,
-        column: np.ndarray,
         keep: bool = True,
     ):
-        self.table, self.starts, self.ties, self.column = table, starts, ties, column
+        self.table, self.starts, self.ties, self.column = table, starts, ties, np.ones(table.shape[1])
         self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
+        self._shared: list[tuple[_System, TiedFactor]] = []  # the last ones that were factored
         self._last = _last_slabs(ties, slab)
         self._owner = np.repeat(np.arange(len(slab)), np.diff(starts))
         self._known: dict[int, _Slab] = {}
@@ -91,8 +126,17 @@ class MarchedFactor:
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
         shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
         inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
-        factor = TiedFactor(whole, bounds, inner, self.centres[cells], None, self.active[cells], self.column)
-        return _Slab(factor, cells, rows, ties.rows[alone], shared, placed, past)
+        system = _System(whole, bounds, inner, self.active[cells])
+        return _Slab(system, self._factor(system, cells), cells, rows, ties.rows[alone], shared, placed, past)
+
+    def _factor(self, system: _System, cells: np.ndarray) -> TiedFactor:
+        for known, factor in self._shared:
+            if system.same_as(known):
+                return factor
+        found = TiedFactor(system.table, system.starts, system.ties, self.centres[cells], None, system.active)
+        if not self.keep:
+            self._shared = [(system, found), *self._shared][:KEPT]
+        return found
 
     @property
     def rank(self) -> int:
@@ -107,16 +151,18 @@ class MarchedFactor:
         return int(self.slab.max()) + 1
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
-        """y (cells, n) with L y = right (M,) and T y = tied, the smallest of every slab."""
+        """y (cells, n) with L y = right (M,) and T y = tied; every slab is corrected once by what its rows miss."""
         y = np.zeros((len(self.starts) - 1, len(self.column)))
         left = tied.copy()
         for slab in map(self._factored, range(self.count)):
-            vectors = self.ties.vectors[slab.past] * self.column
+            vectors = self.ties.vectors[slab.past]
             reached = np.einsum("en,en->e", vectors, y[self.ties.cells[slab.past]])
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
-            y[slab.cells] = slab.factor.solve(own, left[slab.shared])
+            first = slab.factor.solve(own, left[slab.shared])
+            off = slab.system.missing(first, own, left[slab.shared])
+            y[slab.cells] = first + slab.factor.solve(*off)
         return y
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +184,7 @@ class MarchedFactor:
             rows[slab.rows], ties[slab.own] = own[: len(slab.rows)], own[len(slab.rows) :]
             ties[slab.shared] = shared
             if coupled:
-                vectors = self.ties.vectors[slab.past] * self.column
+                vectors = self.ties.vectors[slab.past]
                 np.subtract.at(rest, self.ties.cells[slab.past], vectors * ties[self.ties.rows[slab.past]][:, None])
         return rows, ties
 
@@ -161,7 +207,7 @@ def factored(
         rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
         if count > 1 and np.array_equal(rows, unknowns):
-            return MarchedFactor(table, starts, ties, centres, slab, active, column, keep)
+            return MarchedFactor(table, starts, ties, centres, slab, active, keep)
     if not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)

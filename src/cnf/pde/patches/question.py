@@ -64,6 +64,7 @@ class Question:
     seed: int
     regions: Regions | None = None
     jumps: Sequence[InterfaceCondition] = ()
+    asked: int | None = None  # channels that somebody asked for; those after them serve to find these; None: all
 
     @property
     def areas(self) -> int:

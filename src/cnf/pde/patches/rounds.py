@@ -172,10 +172,10 @@ def continued(difference: float, before: float, worse: bool = False) -> float:
     return difference / (1 - min(difference / before, SLOWEST))
 
 
-def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
-    """The largest relative difference of a channel over the probes."""
+def field_difference(a: Solution, b: Solution, probes: Tensor, asked: int | None = None) -> float:
+    """The largest relative difference of a channel over the probes, of the first `asked` channels."""
     with torch.no_grad():
-        left, right = a(probes), b(probes)
+        left, right = a(probes)[:, :asked], b(probes)[:, :asked]
     sizes = right.square().mean(dim=0).sqrt()
     off = (left - right).square().mean(dim=0).sqrt()
     found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())
