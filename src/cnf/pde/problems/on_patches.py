@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases import Cover
+from cnf.bases.local_functions import Products
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
@@ -19,6 +20,7 @@ from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
+from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
@@ -89,7 +91,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
 
 def question_of(problem: Problem) -> Question:
     """What patches need to know."""
-    placing = problem._placing
+    placing, local = problem._placing, problem.solving.local
     return Question(
         problem.space,
         problem.domain,
@@ -100,6 +102,7 @@ def question_of(problem: Problem) -> Question:
         problem.seed,
         problem.regions,
         problem.jumps,
+        LOCAL_BASES.get(local) if isinstance(local, str) else local,
     )
 
 
@@ -111,6 +114,8 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
         return certificate.rank < mesh.shaped_layout.count * certificate.channels
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
+    if basis.local is not None:  # more functions than conditions, on purpose
+        own += basis.local.size - len(Products(basis.degree, basis.without_corner).exponents)
     free = int(basis.active().sum()) - certificate.rank
     return free > own * basis.cells.count * certificate.channels
 
