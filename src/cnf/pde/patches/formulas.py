@@ -26,8 +26,7 @@ from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 DENSE = 2**18  # points at which formulas are looked at in all, at first
 SAME = 500  # points at which plain sums are compared with careful ones
 UNSEEN = 1e-3  # of the accuracy
-MOVED = 2.0  # times what a face that moves by rounding makes of a formula: less is not followed
-ROUNDED = 1e-12  # of a formula inside: what is larger on a face is more than rounding
+ROUNDED = 1e-14  # of the size of an expression
 ALONG = 2**12  # of them along a coordinate, at most
 PER_UNIT = 8  # points for everything that a formula may go through
 PER_DEGREE = 2
@@ -142,20 +141,31 @@ def follow(
     """Cells cut until polynomials of the degree follow every formula to `accuracy` of its size, as far as that goes."""
     rng = np.random.default_rng(seed)
     thinnest = (cells.upper.max(axis=0) - cells.lower.min(axis=0)) * FINEST
+    noise = _noise(formulas, cells, rng)
     for formula in (_quickest(given, cells, accuracy, rng) for given in formulas):
-        fresh, size, noise = np.flatnonzero(formula.touches(cells)), 0.0, _noise(formula, cells, rng)
+        fresh, size = np.flatnonzero(formula.touches(cells)), noise[formula.expression] / accuracy
         while len(fresh) and cells.count < MOST_CELLS:
             box = formula.region(cells.lower[fresh], cells.upper[fresh])
             found = _looked_at(formula, *box, degree, max(LEAST, DENSE // cells.count), accuracy * size, rng)
             size = max(size, found.size)
             cut = np.zeros((cells.count, cells.dimension), dtype=bool)
-            off = found.off > max(accuracy * size, noise)
-            cut[fresh] = off[:, None] & _directions(formula, *box, found.worst, degree)
+            cut[fresh] = (found.off > accuracy * size)[:, None] & _directions(formula, *box, found.worst, degree)
             cut &= cells.upper - cells.lower > thinnest
             before, cells = cells, cut_together(cells, cut, time)
             changed = np.append(cut.any(axis=1), np.ones(cells.count - before.count, dtype=bool))
             fresh = np.flatnonzero(changed & formula.touches(cells))
     return cells
+
+
+def _noise(formulas: Sequence[Formula], cells: Cells, rng: np.random.Generator) -> dict[sp.Expr, float]:
+    """What of every expression is rounding, on whichever face it is looked at: sin(pi y) is 1e-16 at y = 1."""
+    found: dict[sp.Expr, float] = {}
+    for formula in formulas:
+        low, high = formula.region(cells.lower.min(axis=0)[None], cells.upper.max(axis=0)[None])
+        size = np.abs(_values(formula, low + (high - low) * rng.uniform(size=(SAME, low.shape[1]))))
+        largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
+        found[formula.expression] = max(found.get(formula.expression, 0.0), ROUNDED * largest)
+    return found
 
 
 def _quickest(formula: Formula, cells: Cells, accuracy: float, rng: np.random.Generator) -> Formula:
@@ -167,21 +177,6 @@ def _quickest(formula: Formula, cells: Cells, accuracy: float, rng: np.random.Ge
     with np.errstate(invalid="ignore"):
         same = np.abs(slow - fast) <= UNSEEN * accuracy * np.nanmax(np.abs(slow), initial=0.0)
     return quick if (same | ~np.isfinite(slow)).all() else formula
-
-
-def _noise(formula: Formula, cells: Cells, rng: np.random.Generator) -> float:
-    """By how much a formula on a face changes if the face moves by rounding: sin(pi x) at x = 1 is nothing else."""
-    if formula.axis is None:
-        return 0.0
-    low, high = formula.region(cells.lower.min(axis=0)[None], cells.upper.max(axis=0)[None])
-    extent = cells.upper.max(axis=0) - cells.lower.min(axis=0)
-    points = low + (high - low) * rng.uniform(size=(SAME, low.shape[1]))
-    beside = np.repeat(points[None], 2, axis=0)
-    beside[:, :, formula.axis] = np.nextafter(formula.position, (-np.inf, np.inf))[:, None]
-    off = np.abs(_values(formula, beside.reshape(-1, low.shape[1])).reshape(2, -1) - _values(formula, points))
-    inside = np.abs(_values(formula, cells.lower.min(axis=0) + extent * rng.uniform(size=points.shape)))
-    moved, size = (float(np.max(a, where=np.isfinite(a), initial=0.0)) for a in (off, inside))
-    return min(MOVED * moved, ROUNDED * size)  # a jump on the face is no rounding
 
 
 @dataclass(frozen=True)
