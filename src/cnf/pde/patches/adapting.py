@@ -72,8 +72,9 @@ def adapt(
     probes: Tensor,
     report: Callable[[Round], object],
     missed: Callable[[Solution], float] = lambda solution: 0.0,
+    most: int = ROUNDS,
 ) -> Adapted:
-    """Refine until the estimate is below the target, or nothing more is to be had.
+    """Refine until the estimate is below the target, or nothing more is to be had, in so many rounds at `most`.
 
     `probes` (P, D) compare fields; the estimate is never below what `missed` says that a field misses of its boundary.
     """
@@ -137,7 +138,7 @@ def adapt(
             rounds.append(found)
             report(found)
             last = found
-            stuck = _stuck(rounds, started, target)
+            stuck = len(rounds) >= most or _stuck(rounds, started, target)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
             if min(last.worst, moved / NEARLY) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
@@ -236,7 +237,7 @@ def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
     conditions = last.certificate.conditions
-    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    growing = conditions * 2 > MOST_CONDITIONS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
     patience = 4 if conditions > MANY else 10

@@ -17,7 +17,7 @@ from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
-from cnf.pde.patches.adapting import adapt
+from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
@@ -41,8 +41,8 @@ PROBES = 2000
 WHERE = ("solve", "method")
 
 
-def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
-    """Refine, solve, certify; `report` is called with every round."""
+def solve_on_patches(problem: Problem, report: Report | None = None, most: int = ROUNDS) -> Answer:
+    """Refine, solve, certify; `report` is called with every round, of which there are so many at `most`."""
     started = time.perf_counter()
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
@@ -57,7 +57,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
     question = with_rates(question_of(problem))
     try:
-        adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
+        missed = partial(miss_values, problem, probes)
+        adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
