@@ -40,7 +40,7 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
         looked = tried(lambda: solve_on_patches(problem, report, most=1))
         if isinstance(looked, Answer) and (good_enough(looked) or looked.tuning.interrupted):
             return replace(looked, choice=f"{PATCHES}: one round meets the target, before {WAVES} were tried")
-    ways = [lambda: solve_problem(problem, report), lambda: solve_on_patches(problem, report)]
+    ways = [lambda: solve_problem(problem, report, bool(rough)), lambda: solve_on_patches(problem, report)]
     first, second = ways[::-1] if rough else ways
     found = tried(first)
     if isinstance(found, Answer) and (good_enough(found) or found.tuning.interrupted):
