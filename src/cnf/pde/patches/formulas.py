@@ -107,9 +107,11 @@ class Formula:
 
     def touches(self, cells: Cells) -> np.ndarray:
         """Which cells it matters to, (n,) bool."""
+        met = self.meets(cells.lower, cells.upper)
         if self.axis is None:
-            return self.meets(cells.lower, cells.upper)
-        return (cells.lower[:, self.axis] == self.position) | (cells.upper[:, self.axis] == self.position)
+            return met
+        ends = cells.lower[:, self.axis], cells.upper[:, self.axis]
+        return met & ((ends[0] == self.position) | (ends[1] == self.position))
 
 
 def known_formulas(

@@ -217,8 +217,11 @@ def refuse_in_regions(problem: Problem) -> None:
     """What patches cannot do yet where there are regions."""
     regions, channels = problem.regions, len(problem.space.channels)
     assert regions is not None
-    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
-        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    if regions.space.dimension != 2 and regions.flat_at is None:
+        raise ProblemError(
+            "in space, regions meet in flat faces across the coordinates so far: boxes, and what they make together",
+            ("regions",),
+        )
     for k, name in enumerate(regions.names):
         places = problem._placing.places
         own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
@@ -231,6 +234,12 @@ def refuse_in_regions(problem: Problem) -> None:
     question = question_of(problem)
     if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
         raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
+    orders = orders_of(question)
+    if not orders.second or (orders.time is not None and orders.along(orders.time) > 1):
+        raise ProblemError(
+            "equations of regions have second derivatives along all coordinates of space and first ones in time so far",
+            ("equations",),
+        )
 
 
 def refuse_inner_slices(problem: Problem) -> None:
