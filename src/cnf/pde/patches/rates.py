@@ -8,10 +8,11 @@ none. So u_t is read as v and u_tt as v_t, and u_t = v is one more equation of t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import sympy as sp
 
-from cnf.operators.operator import Term
+from cnf.operators.operator import Row, Term
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.widening import new_name, widened
 
@@ -27,7 +28,7 @@ def with_rates(question: Question) -> Question:
             rate: (f"rate of {channel}", [Term(channel, derivatives=((clock, 1),)), Term(rate, sp.Integer(-1))])
             for channel, rate in rates.items()
         }
-        question = widened(question, meanings, lambda row, known=rates: [_in_rate(term, clock, known) for term in row])
+        question = widened(question, meanings, partial(_in_rates, clock=clock, rates=rates))
     return question
 
 
@@ -37,6 +38,10 @@ def _rated(question: Question, clock: str) -> list[str]:
     terms = (term for equation in equations for row in equation.operator.rows for term in row)
     found = {term.channel for term in terms if dict(term.derivatives).get(clock, 0) > 1}
     return [channel for channel in question.space.channels if channel in found]
+
+
+def _in_rates(row: Row, clock: str, rates: Mapping[str, str]) -> list[Term]:
+    return [_in_rate(term, clock, rates) for term in row]
 
 
 def _in_rate(term: Term, clock: str, rates: Mapping[str, str]) -> Term:
