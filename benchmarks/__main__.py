@@ -20,6 +20,9 @@ NAMES = (
     "shaped_patches",
     "regions",
     "stokes_patches",
+    "space_patches",
+    "time_patches",
+    "local_bases",
     "materials",
 )
 
