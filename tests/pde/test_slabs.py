@@ -18,7 +18,7 @@ from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
-from cnf.systems import tied
+from cnf.systems import tied_rows
 
 PLATE = Difference(cnf.Box((0, 0), (1, 1), name="edge"), [Disk((0.5, 0.4), 0.2, name="hole")])
 FIELD = r"e^{-t} \sin(2x + 1) \cos(3y)"
@@ -108,7 +108,7 @@ def test_rows_on_demand_are_the_rows(slabs: tuple, monkeypatch):
     """Evaluated slab by slab instead of all at once: the same field."""
     problem, field, question, mesh = slabs
     x = problem.domain.random(200, torch.Generator().manual_seed(1))
-    monkeypatch.setattr(tied, "MANY", 0)
+    monkeypatch.setattr(tied_rows, "MANY", 0)
     again = build_field(question, orders_of(question), mesh).eval()
     assert torch.allclose(again(x), field(x), rtol=0, atol=1e-12)
     assert again.certificate.rank == field.certificate.rank

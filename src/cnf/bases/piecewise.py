@@ -23,30 +23,13 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
-from cnf.constraints import Constraint, Space
+from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
+from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even
 from cnf.operators.expansion import Request, combine, wanted
 
 HIGHEST = 40  # degree
-
-
-@dataclass(frozen=True, eq=False)
-class Tie:
-    """The operator of `condition` must give the same in the cells `first` and `second` (P,) of its points.
-
-    Across an interface, the side of `second` has the operator of `beyond`, and what `first` has more than `second` is
-    the right-hand side of `condition`.
-    """
-
-    condition: Constraint
-    first: Tensor
-    second: Tensor
-    beyond: Constraint | None = None
-
-    def sides(self) -> list[tuple[Constraint, Tensor, float]]:
-        """What adds up to the values of the condition: operators, in which cells, with which sign."""
-        return [(self.condition, self.first, 1.0), (self.beyond or self.condition, self.second, -1.0)]
 
 
 class Piecewise(Basis):
@@ -76,6 +59,7 @@ class Piecewise(Basis):
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
+        guides: Sequence[Guide | Sequence] = (),
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -87,7 +71,8 @@ class Piecewise(Basis):
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
-        self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
+        self.ties = tuple(checked_tie(tie, cells.count) for tie in ties)
+        self.guides = tuple(checked_guide(guide, cells.count) for guide in guides)
         self.without_corner, self.time = tuple(without_corner), time
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
@@ -163,6 +148,7 @@ class Piecewise(Basis):
             **_tables(self.cells),
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
+            "guides": [[guide.condition, guide.cells] for guide in self.guides],
             "without_corner": list(self.without_corner),
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
@@ -232,20 +218,6 @@ def _checked_degrees(
     if not whole or len(found) != channels or any(len(degrees) != len(degree) for degrees in found):
         raise BasisError(f"`channel_degrees` has a degree per coordinate for each of the {channels} channels")
     return found
-
-
-def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
-    tie = given if isinstance(given, Tie) else Tie(*given)
-    count = tie.condition.points.shape[0]
-    for side in (tie.first, tie.second):
-        if side.shape != (count,) or side.is_floating_point() or bool(((side < 0) | (side >= cells)).any()):
-            raise BasisError(f"a tie names two of the {cells} cells for each of its {count} points")
-    if tie.beyond is not None and (
-        tie.beyond.values.shape != tie.condition.values.shape
-        or not torch.equal(tie.beyond.points, tie.condition.points)
-    ):
-        raise BasisError("both sides of a tie have the same points and as many rows")
-    return tie
 
 
 @dataclass(frozen=True)

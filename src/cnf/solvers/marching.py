@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 
 
@@ -54,10 +55,11 @@ class MarchedFactor:
         centres: np.ndarray,
         slab: np.ndarray,
         active: np.ndarray,
-        column: np.ndarray,
+        metric: Metric | np.ndarray,
         keep: bool = True,
     ):
-        self.table, self.starts, self.ties, self.column = table, starts, ties, column
+        self.table, self.starts, self.ties = table, starts, ties
+        self.metric = metric if isinstance(metric, Metric) else Metric(metric, active)
         self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
         self._last = _last_slabs(ties, slab)
         self._owner = np.repeat(np.arange(len(slab)), np.diff(starts))
@@ -91,7 +93,7 @@ class MarchedFactor:
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
         shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
         inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
-        factor = TiedFactor(whole, bounds, inner, self.centres[cells], None, self.active[cells], self.column)
+        factor = TiedFactor(whole, bounds, inner, self.centres[cells], None, self.active[cells], self.metric.of(cells))
         return _Slab(factor, cells, rows, ties.rows[alone], shared, placed, past)
 
     @property
@@ -108,15 +110,16 @@ class MarchedFactor:
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """y (cells, n) with L y = right (M,) and T y = tied, the smallest of every slab."""
-        y = np.zeros((len(self.starts) - 1, len(self.column)))
+        y = np.zeros(self.active.shape)
+        weights = np.zeros(self.active.shape)
         left = tied.copy()
         for slab in map(self._factored, range(self.count)):
-            vectors = self.ties.vectors[slab.past] * self.column
-            reached = np.einsum("en,en->e", vectors, y[self.ties.cells[slab.past]])
+            reached = np.einsum("en,en->e", self.ties.vectors[slab.past], weights[self.ties.cells[slab.past]])
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
             y[slab.cells] = slab.factor.solve(own, left[slab.shared])
+            weights[slab.cells] = slab.factor.metric.weights(y[slab.cells])
         return y
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -130,16 +133,17 @@ class MarchedFactor:
         return rows, np.where(here, ties[self.ties.rows], 0.0)
 
     def _transposed(self, z: np.ndarray, coupled: bool) -> tuple[np.ndarray, np.ndarray]:
-        rest = z.copy()
+        brought = np.zeros(z.shape)  # to the weights, by ties of later slabs
         rows, ties = np.zeros(self.starts[-1]), np.zeros(self.ties.count)
         for slab in map(self._factored, reversed(range(self.count))):
-            own, shared = slab.factor.solve_transposed(rest[slab.cells])
+            rest = z[slab.cells] - slab.factor.metric.transposed(brought[slab.cells])
+            own, shared = slab.factor.solve_transposed(rest)
             own = own[slab.placed]
             rows[slab.rows], ties[slab.own] = own[: len(slab.rows)], own[len(slab.rows) :]
             ties[slab.shared] = shared
             if coupled:
-                vectors = self.ties.vectors[slab.past] * self.column
-                np.subtract.at(rest, self.ties.cells[slab.past], vectors * ties[self.ties.rows[slab.past]][:, None])
+                each = self.ties.vectors[slab.past] * ties[self.ties.rows[slab.past]][:, None]
+                np.add.at(brought, self.ties.cells[slab.past], each)
         return rows, ties
 
 
@@ -150,7 +154,7 @@ def factored(
     centres: np.ndarray,
     time: int | None,
     active: np.ndarray,
-    column: np.ndarray,
+    metric: Metric | np.ndarray,
     keep: bool = True,
 ) -> TiedFactor | MarchedFactor:
     """Slab by slab if the past does not depend on the future, else all at once; arguments as of `TiedFactor`."""
@@ -160,16 +164,21 @@ def factored(
         count = slab.max() + 1
         rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
-        if count > 1 and np.array_equal(rows, unknowns):
-            return MarchedFactor(table, starts, ties, centres, slab, active, column, keep)
+        guided = isinstance(metric, Metric) and bool(metric.triangles)  # then there is room in every slab
+        if guided:
+            guided = bool((rows <= unknowns).all()) and bool(
+                (_last_slabs(ties, slab) + _last_slabs(ties, -slab) <= 1).all()
+            )  # none over several slabs
+        if count > 1 and (np.array_equal(rows, unknowns) or guided):
+            return MarchedFactor(table, starts, ties, centres, slab, active, metric, keep)
     if not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)
-    return TiedFactor(table, starts, ties, centres, time, active, column)
+    return TiedFactor(table, starts, ties, centres, time, active, metric)
 
 
 def _last_slabs(ties: Ties, slab: np.ndarray) -> np.ndarray:
     """The last slab that every tie touches, (count,)."""
-    found = np.zeros(ties.count, dtype=np.int64)
+    found = np.full(ties.count, slab.min(), dtype=np.int64)
     np.maximum.at(found, ties.rows, slab[ties.cells])
     return found

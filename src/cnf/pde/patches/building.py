@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from cnf.bases.cells import Cells, Face
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
-from cnf.bases.piecewise import Piecewise, Tie
+from cnf.bases.piecewise import Piecewise
+from cnf.bases.ties import Guide, Tie
 from cnf.constraints import Constraint
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import OverdeterminedError
@@ -131,6 +132,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         corners=mesh.corners,
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
+        guides=make_guides(question, mesh),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
@@ -190,6 +192,30 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
         points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
         return points[mesh.region[owner] == area]
     return interior_points(mesh.cells, counts, counts.orders.counted(equation)).reshape(-1, mesh.cells.dimension)
+
+
+def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
+    """Every equation at more points of patches that are cut: what its exact points leave open is fitted there."""
+    layout = mesh.shaped_layout
+    if layout is None or layout.guides is None or not len(layout.guides):
+        return []
+    found = []
+    owner = mesh.patches.locate(layout.guides)
+    for k, place in enumerate(question.places):
+        if place.kind == "interior":
+            own = np.flatnonzero(
+                np.isin(mesh.region[owner], range(question.areas) if place.region is None else place.region)
+            )
+            cells, sample = owner[own], Sample(_tensor(layout.guides[own]), None)
+        else:
+            arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
+            if not arcs:
+                continue
+            cells = np.concatenate([np.full(len(a.points), a.patch) for a in arcs])
+            sample = arc_sample(arcs)
+        if len(cells) and sample is not None:
+            found.append(Guide(question.at(k, sample), torch.from_numpy(cells)))
+    return found
 
 
 def arc_sample(arcs: Sequence[Arc]) -> Sample | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -28,16 +29,19 @@ from cnf.pde.patches.shaped import Segment, Shaped
 CANDIDATES = 3  # per coordinate and degree
 SHORT = 1e-4  # runs, in sides of a patch
 ALIKE = 2.0  # coefficients that differ by less than this factor
+EXACT = 0.7  # of as many conditions as functions, in patches that are cut
+GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
 ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 
 @dataclass(frozen=True)
 class Arc:
-    """Points (P, D) of a piece of the boundary and outward normals (P, D)."""
+    """Points (P, D) of a piece of the boundary and outward normals (P, D), in one patch."""
 
     curve: Piece
     points: np.ndarray
     normals: np.ndarray
+    patch: int = -1
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class ShapedLayout:
 
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
-    and "fluxes".
+    and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
+    which what exact conditions leave open is fitted.
     """
 
     interior: np.ndarray
@@ -66,6 +71,8 @@ class ShapedLayout:
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
     start: np.ndarray | None = None
+    guides: np.ndarray | None = None
+    guiding_arcs: tuple[Arc, ...] = ()
 
     @property
     def count(self) -> int:
@@ -89,6 +96,8 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
         by_total_degree = bool(shaped.cover.by_total_degree[patch])
         left = (_total(max(degree)) if by_total_degree else functions) - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
+        share = 1.0 if shaped.whole[patch] else EXACT
+        fewer = partial(_share, share)
         around = 0
         if runs:
             if (
@@ -100,11 +109,11 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
                 around = max(left - usual[0] * usual[1], along_it, 1)
             for run, count in zip(runs, divide(around, lengths), strict=True):
                 if run.interface < 0:
-                    arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2)))
+                    arcs.append(Arc(run.curve, *run.at((gauss(fewer(count)) + 1) / 2), patch))
                 else:
                     along.append(_Stretch(run, patch, count))
-        inside.append(_inside(shaped, patch, left - around, usual))
-        restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
+        inside.append(_inside(shaped, patch, fewer(left - around), usual))
+        restrained.append(_inside(shaped, patch, fewer(usual[0] * usual[1]), usual))
     owner, restrained_owner = (
         np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
     )
@@ -115,7 +124,41 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
         tuple(arcs),
         seams,
         _borders(shaped, along, stiffness),
+        None,
+        *_guides(shaped, degree),
     )
+
+
+def _share(share: float, count: int) -> int:
+    return max(1, round(share * count)) if count > 0 else 0
+
+
+def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[Arc, ...]]:
+    """Points inside (P, 2) and arcs of the boundary, denser than polynomials of that degree can vary between them."""
+    if shaped.whole.all():
+        return np.zeros((0, 2)), ()
+    inside, arcs = [], []
+    for patch in range(shaped.cover.count):
+        low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
+        if shaped.whole[patch]:
+            inside.append(tensor_grid(low, high, [p + 1 for p in degree])[0])
+        else:
+            inside.append(_filling(shaped, patch, GUIDES * (degree[0] + 1) * (degree[1] + 1), degree))
+        for run in _long_runs(shaped, patch)[0]:
+            if run.interface < 0:
+                arcs.append(Arc(run.curve, *run.at((gauss(2 * max(degree)) + 1) / 2), patch))
+    return np.concatenate(inside), tuple(arcs)
+
+
+def _filling(shaped: Shaped, patch: int, count: float, degree: Sequence[int]) -> np.ndarray:
+    """At least `count` points of a grid over the inside of a patch, unless it is too thin, (P, 2)."""
+    low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
+    for more in (1.5, 2, 3, 4, 6):
+        grid = tensor_grid(low, high, [round(more * (p + 1)) for p in degree])[0]
+        own = grid[(shaped.cover.locate(grid) == patch) & shaped.inside(grid)]
+        if len(own) >= count:
+            break
+    return own
 
 
 def _total(degree: int) -> int:
