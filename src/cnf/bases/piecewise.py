@@ -54,7 +54,6 @@ class Piecewise(Basis):
         time: int | None = None,
         patch: Tensor | None = None,
         frames: Tensor | None = None,
-        by_total_degree: Tensor | None = None,
         regions: Sequence | None = None,
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
@@ -67,7 +66,7 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, regions, by_total_degree, dimension)
+            cells = _from_tables(cells, patch, frames, regions, dimension)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
@@ -105,18 +104,13 @@ class Piecewise(Basis):
     def active(self) -> np.ndarray:
         """Which functions every patch has, channel by channel, (patches, C n) bool.
 
-        Polynomials of all degrees, or up to a total degree where the cover says so.
-        Those of a corner only where it is, with one weight for all channels, the first one's. If one patch has the
-        corner to itself, as many polynomials of the highest degrees make room: the equations decide the weights then.
-        If several patches share it, the same functions in all of them would be decided twice; there, the smallest
-        weights decide, which are those with the smoothest polynomials.
+        Polynomials of all degrees. Those of a corner only where it is, with one weight for all channels, the first
+        one's. If one patch has the corner to itself, as many polynomials of the highest degrees make room: the
+        equations decide the weights then. If several patches share it, the same functions in all of them would be
+        decided twice; there, the smallest weights decide, which are those with the smoothest polynomials.
         """
         evaluator, channels = self.snapshot(), len(self.space.channels)
         found = np.tile(evaluator.polynomial, (self.cells.count, channels, 1))
-        if isinstance(self.cells, Cover):
-            low = ~evaluator.polynomial
-            low[evaluator.polynomial] = evaluator.exponents.sum(axis=1) <= max(self.degree)
-            found[self.cells.by_total_degree] &= low
         own = len(evaluator.exponents)
         for channel, degrees in enumerate(self.channel_degrees or ()):
             found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
@@ -167,7 +161,6 @@ def _tables(cells: Cells | Cover) -> dict[str, object]:
         "patch": torch.from_numpy(cells.patch),
         "frames": torch.from_numpy(frames),
         "regions": None if cells.partition is None else cells.partition.shapes,
-        "by_total_degree": torch.from_numpy(cells.by_total_degree),
     }
 
 
@@ -176,7 +169,6 @@ def _from_tables(
     patch: Tensor | None,
     frames: Tensor | None,
     regions: Sequence | None,
-    by_total_degree: Tensor | None,
     dimension: int,
 ) -> Cells | Cover:
     tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
@@ -186,8 +178,7 @@ def _from_tables(
     if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
         raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
     partition = None if regions is None else Partition(regions, dimension)
-    marked = None if by_total_degree is None else by_total_degree.cpu().numpy()
-    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition, marked)
+    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition)
 
 
 def _checked_corners(

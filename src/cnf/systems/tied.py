@@ -26,6 +26,8 @@ Factor = TiedFactor | MarchedFactor
 
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
 NO_ROWS = np.zeros(0, dtype=np.int64)
+CORRECTIONS = 4
+HALF = 0.5  # of what is missing: corrections that leave more are the last
 FAINT = 1e-8  # how much weights themselves count beside guides
 
 
@@ -123,16 +125,14 @@ class _SolveTied(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, table, vectors, guides, right, tied, wanted, starts: np.ndarray, factor: Factor) -> Tensor:
-        cells = len(factor.starts) - 1
-        guided = np.repeat(np.arange(cells), np.diff(starts)) if len(guides) else NO_ROWS
-        pull = np.zeros((cells, table.shape[1]))
-        if len(guides):
+        guided = np.repeat(np.arange(len(factor.starts) - 1), np.diff(starts)) if len(guides) else NO_ROWS
+        pull = np.zeros(factor.metric.active.shape) if len(guides) else None
+        if pull is not None:
             np.add.at(pull, guided, _array(guides) * _array(wanted)[:, None])
-        shift = factor.metric.transposed(pull)
-        found = refined(factor, _array(table), _array(right), _array(tied), shift)
-        weights = torch.from_numpy(factor.metric.weights(found)).to(right)
+        found, beyond = refined(factor, _array(table), _array(right), _array(tied), pull)
+        weights = torch.from_numpy(found).to(right)
         ctx.factor, ctx.guided = factor, torch.from_numpy(guided)
-        ctx.save_for_backward(table, vectors, guides, wanted, torch.from_numpy(found - shift).to(right), weights)
+        ctx.save_for_backward(table, vectors, guides, wanted, torch.from_numpy(beyond).to(right), weights)
         return weights
 
     @staticmethod
@@ -154,27 +154,47 @@ class _SolveTied(torch.autograd.Function):
             grads[0] = more[:, None] * v[owner] - rows[:, None] * weights[owner]
             grads[1] = more_ties[:, None] * v[cells] - ties[numbers][:, None] * weights[cells]
             off = wanted - (guides * weights[ctx.guided]).sum(dim=1)
-            grads[5] = (guides * v[ctx.guided]).sum(dim=1)
-            grads[2] = off[:, None] * v[ctx.guided] - grads[5][:, None] * weights[ctx.guided]
+            along = (guides * v[ctx.guided]).sum(dim=1)
+            grads[2] = off[:, None] * v[ctx.guided] - along[:, None] * weights[ctx.guided]
+            grads[5] = along
         return (*grads, None, None)
 
 
 def refined(
-    factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, shift: np.ndarray | float = 0.0
-) -> np.ndarray:
-    """y (cells, n) nearest to `shift`, once more corrected by what the rows still miss, if that brings them closer."""
+    factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, pull: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (cells, n), corrected by what rows still miss for as long as that helps, and y - h of `_SolveTied`.
+
+    `pull` (cells, n) is K^T k. Corrections are added to the weights: in y, they would be lost in its rounding.
+    """
     owner = np.repeat(np.arange(len(factor.starts) - 1), np.diff(factor.starts))
 
-    def missing(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        weights = factor.metric.weights(y)
+    def missing(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return right - np.einsum("mn,mn->m", table, weights[owner]), tied - factor.ties.applied(weights)
 
-    given = (right, tied) if isinstance(shift, float) else missing(shift)
-    first = shift + factor.solve(*given)
-    off = missing(first)
-    second = first + factor.solve(*off)
-    better = all(np.linalg.norm(b) <= np.linalg.norm(a) for a, b in zip(off, missing(second), strict=True))
-    return second if better else first
+    rows, ties = factor.ties.rows, factor.ties.vectors
+    across = np.sqrt(np.bincount(rows, np.einsum("en,en->e", ties, ties), minlength=factor.ties.count))
+    scale = [np.maximum(size, 1e-300) for size in (np.linalg.norm(table, axis=1), across)]
+
+    def size(off: tuple[np.ndarray, np.ndarray]) -> float:
+        return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
+
+    weights = np.zeros(factor.metric.active.shape)
+    beyond, off = weights, (right, tied)
+    if pull is not None:
+        weights = factor.metric.weights(factor.metric.transposed(pull))
+        off = missing(weights)
+    for k in range(1 + CORRECTIONS):
+        step = factor.solve(*off)
+        better = weights + factor.metric.weights(step)
+        left = missing(better)
+        gain = size(left) / max(size(off), 1e-300)
+        if k and gain > 1:
+            break
+        weights, off, beyond = better, left, beyond + step
+        if k and gain > HALF:
+            break
+    return weights, beyond
 
 
 def _array(given: Tensor) -> np.ndarray:

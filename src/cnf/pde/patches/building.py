@@ -60,18 +60,14 @@ class Mesh:
         base: nn.Module | None = None,
         regions: Regions | None = None,
         stiffness: Sequence[float] = (),
-        sparing: bool = False,
     ) -> Mesh:
-        """`sparing`: fewer functions where a patch fills little of its frame, see `Shaped.of`."""
         plain = domain is None or (domain._is_box and not corners and regions is None)
         shaped: Shaped | Slabs | Solid | None = None
         if domain is not None and not plain:
             if isinstance(domain, Timed):
                 shaped = Slabs.of(domain, cells)
             else:
-                shaped = (
-                    Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions, sparing)
-                )
+                shaped = Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -203,18 +199,16 @@ def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
     owner = mesh.patches.locate(layout.guides)
     for k, place in enumerate(question.places):
         if place.kind == "interior":
-            own = np.flatnonzero(
-                np.isin(mesh.region[owner], range(question.areas) if place.region is None else place.region)
-            )
+            areas = range(question.areas) if place.region is None else [place.region]
+            own = np.flatnonzero(np.isin(mesh.region[owner], areas))
             cells, sample = owner[own], Sample(_tensor(layout.guides[own]), None)
-        else:
-            arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
-            if not arcs:
-                continue
-            cells = np.concatenate([np.full(len(a.points), a.patch) for a in arcs])
-            sample = arc_sample(arcs)
-        if len(cells) and sample is not None:
             found.append(Guide(question.at(k, sample), torch.from_numpy(cells)))
+            continue
+        arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
+        along = arc_sample(arcs)
+        if along is not None:
+            cells = np.concatenate([np.full(len(a.points), a.patch) for a in arcs])
+            found.append(Guide(question.at(k, along), torch.from_numpy(cells)))
     return found
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -31,7 +30,6 @@ SHORT = 1e-4  # runs, in sides of a patch
 ALIKE = 2.0  # coefficients that differ by less than this factor
 EXACT = 0.7  # of as many conditions as functions, in patches that are cut
 GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
-ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
 
 
 @dataclass(frozen=True)
@@ -93,27 +91,24 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
     seams = _seams(shaped, degree, taken)
     inside, restrained, arcs, along = [], [], [], []
     for patch in range(shaped.cover.count):
-        by_total_degree = bool(shaped.cover.by_total_degree[patch])
-        left = (_total(max(degree)) if by_total_degree else functions) - int(taken[patch])
+        left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
-        share = 1.0 if shaped.whole[patch] else EXACT
-        fewer = partial(_share, share)
-        around = 0
-        if runs:
-            if (
-                by_total_degree
-            ):  # a triangle has as many functions that vanish along its sides as there are of degree - 3;
-                around = max(left - _total(max(degree) - 3) - 1, 1)  # one less, for its sides make a circle
+        if shaped.whole[patch]:
+            around = max(left - usual[0] * usual[1], 1) if runs else 0
+            inner, held, counts = left - around, usual[0] * usual[1], divide(around, lengths) if runs else []
+        else:
+            inner = held = round(EXACT * usual[0] * usual[1])
+            counts = [
+                max(1, round((EXACT if run.interface < 0 else 1.0) * length * max(degree)))
+                for run, length in zip(runs, lengths, strict=True)
+            ]
+        for run, count in zip(runs, counts, strict=True):
+            if run.interface < 0:
+                arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2), patch))
             else:
-                along_it = round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1
-                around = max(left - usual[0] * usual[1], along_it, 1)
-            for run, count in zip(runs, divide(around, lengths), strict=True):
-                if run.interface < 0:
-                    arcs.append(Arc(run.curve, *run.at((gauss(fewer(count)) + 1) / 2), patch))
-                else:
-                    along.append(_Stretch(run, patch, count))
-        inside.append(_inside(shaped, patch, fewer(left - around), usual))
-        restrained.append(_inside(shaped, patch, fewer(usual[0] * usual[1]), usual))
+                along.append(_Stretch(run, patch, count))
+        inside.append(_inside(shaped, patch, inner, usual))
+        restrained.append(_inside(shaped, patch, held, usual))
     owner, restrained_owner = (
         np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
     )
@@ -127,10 +122,6 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
         None,
         *_guides(shaped, degree),
     )
-
-
-def _share(share: float, count: int) -> int:
-    return max(1, round(share * count)) if count > 0 else 0
 
 
 def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[Arc, ...]]:
@@ -159,11 +150,6 @@ def _filling(shaped: Shaped, patch: int, count: float, degree: Sequence[int]) ->
         if len(own) >= count:
             break
     return own
-
-
-def _total(degree: int) -> int:
-    """How many polynomials in two coordinates there are up to a total degree."""
-    return (degree + 1) * (degree + 2) // 2
 
 
 @dataclass(frozen=True)
