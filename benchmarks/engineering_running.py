@@ -72,13 +72,17 @@ class Runner:
             return {**known, "note": f"failed: {last_line(done.stderr)[:160]}"}
         return {**known, **json.loads(last_line(done.stdout))}
 
-    def climb(self, package: str, problem: str, variant: str, rungs: int, share: float = 0.25) -> list[Case]:
-        """A ladder, until it is fine enough, or a rung costs more than a share of the limit."""
+    def climb(
+        self, package: str, problem: str, variant: str, rungs: int, share: float = 0.25, beyond: float = 0.0
+    ) -> list[Case]:
+        """A ladder, until it is fine enough and took longer than `beyond`, or a rung costs a share of the limit."""
         found: list[Case] = []
         for rung in range(rungs):
             case = self.run(package, problem, variant, str(EVERY_LEVEL * rung))
             found.append(case)
-            if case.get("note") or case["error"] <= FINE or case["processor_seconds"] > share * self.limit:
+            if case.get("note") or case["processor_seconds"] > share * self.limit:
+                break
+            if case["error"] <= FINE and case["processor_seconds"] >= beyond:
                 break
         return found
 
@@ -100,19 +104,15 @@ def time_to(error: float, cases: Sequence[Case]) -> float:
 
 
 def error_at(seconds: float, cases: Sequence[Case]) -> float:
-    """The error that a ladder has reached in so many seconds: between its rungs and beyond the last by powers."""
+    """The error that a ladder has reached in so many seconds: between its rungs by powers, after the last as there."""
     good = [c for c in cases if not c.get("note")]
     if not good or seconds < good[0]["processor_seconds"]:
         return math.inf
-    if len(good) == 1:
-        return good[0]["error"]
-    for before, after in pairwise(good):
-        if before["processor_seconds"] <= seconds <= after["processor_seconds"]:
-            break
-    else:
-        before, after = good[-2:]
+    if seconds >= max(c["processor_seconds"] for c in good):
+        return min(c["error"] for c in good)  # what a finer mesh would do was not measured
+    before, after = next(
+        pair for pair in pairwise(good) if pair[0]["processor_seconds"] <= seconds < pair[1]["processor_seconds"]
+    )
     span = math.log(after["processor_seconds"] / before["processor_seconds"])
-    if span <= 0:
-        return min(before["error"], after["error"])
     share = math.log(seconds / before["processor_seconds"]) / span
     return before["error"] * (after["error"] / before["error"]) ** share

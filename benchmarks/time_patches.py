@@ -1,10 +1,11 @@
-"""Patches in time: data that jump, planar domains of any shape during time, sources that move.
+"""Patches in time: data that jump, planar domains of any shape during time, sources that move, waves.
 
     python -m benchmarks.time_patches
 
-Compared with known solutions: Fourier series, error functions, manufactured fields. Degrees were chosen on the disk and
-the plate with four holes, refinement is that of `benchmarks.patches`; nothing was chosen on the others. Times are
-processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
+Compared with known solutions: Fourier series, error functions, manufactured fields, d'Alembert's. Degrees were chosen
+on the disk and the plate with four holes, those of waves and the length of their slabs on the pulse on a string,
+refinement is that of `benchmarks.patches`; nothing was chosen on the others. Times are processor seconds of one thread,
+everything included. Exit code 1 if a figure is missed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 
 import cnf
 from benchmarks.cases import Case, run_cases
+from benchmarks.engineering_problems.evolution import string, string_at
 from cnf.domains import Box, Difference, Disk, Timed
 
 WAVY = r"e^{-t} \sin(2x + 1) \cos(3y)"
@@ -38,12 +40,35 @@ def cooled(answer: cnf.Answer) -> float:
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
-def entries(domain: object, equations: dict[str, str], target: float, **more: object) -> dict[str, object]:
+def plucked(answer: cnf.Answer) -> float:
+    """The pulse on a string: against d'Alembert."""
+    x = answer.problem.domain.random(5000, torch.Generator().manual_seed(0))
+    exact = string_at(*x.numpy().T)
+    with torch.no_grad():
+        found = answer(x)[:, 0].numpy()
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+def standing(interior: str, shape: str, clock: str, *boundary: str) -> dict[str, object]:
+    """Equations, and the exact solution, of a standing wave that starts at rest."""
+    equations = [
+        {"on": "interior", "equation": interior},
+        {"on": "t = 0", "equation": f"u = {shape}"},
+        {"on": "t = 0", "equation": "u_t = 0"},
+        *({"on": "boundary", "equation": e} for e in boundary),
+    ]
+    return {"equations": equations, "exact": rf"({shape}) \cos({clock} t)"}
+
+
+def entries(domain: object, equations: object, target: float, **more: object) -> dict[str, object]:
     names = "x t" if domain.dimension == 2 else "x y t"  # type: ignore[attr-defined]
     solve = {"method": "patches", "target": target}
     return {"coordinates": names, "domain": domain, "equations": equations, "solve": solve, **more}
 
 
+SINE, COSINE, DRUM = r"\sin(\pi x)", r"\cos(\pi x)", r"\sin(\pi x) \sin(2 \pi y)"
+KLEIN, BEAT = r"\sqrt{\pi^2 + 9}", r"\sqrt{5} \pi"
+FREE, HELD = r"\partial_n u = 0", ("u = 0", "u_{xx} = 0")
 JUMP = {"interior": "u_t = u_{xx}", "boundary": "u = 0", "t = 0": "u = 1"}
 EDGE = {"boundary": f"u = {WAVY}"}
 CASES = (
@@ -58,6 +83,27 @@ CASES = (
             1e-6,
         )
         for until in (0.25, 0.5, 1.0)
+    ),
+    Case(
+        "pulse on a string, to and fro ten times",
+        {**string().entries, "solve": {"method": "patches", "target": 1e-7}},
+        1e-7,
+        error=plucked,
+    ),
+    Case(
+        "Klein-Gordon, free ends",
+        entries(Timed(Box(0, 1), 0, 20), target=1e-8, **standing("u_{tt} = u_{xx} - 9 u", COSINE, KLEIN, FREE)),
+        1e-8,
+    ),
+    Case(
+        "beam on two supports",
+        entries(Timed(Box(0, 1), 0, 2), target=1e-6, **standing("u_{tt} + u_{xxxx} = 0", SINE, r"\pi^2", *HELD)),
+        1e-6,
+    ),
+    Case(
+        "membrane, square",
+        entries(Timed(Box((0, 0), (1, 1)), 0, 2), target=1e-4, **standing(r"u_{tt} = \Delta u", DRUM, BEAT, "u = 0")),
+        1e-4,
     ),
 )
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import engineering, engineering_running
+from benchmarks import engineering_tables as tables
 from benchmarks.engineering_problems import EVERY, PROBLEMS, corners, elastic, flow, holes, layers, sources
 from benchmarks.engineering_problems.problem import COUNT, relative_errors
 
@@ -147,31 +148,60 @@ def rung(seconds: float, error: float, **more: object) -> dict[str, object]:
 def test_ladders_are_read_between_their_rungs():
     """A method of error = 1e-2 / s^2: 1e-4 takes 10 s, and 5 s give 4e-4; a failed rung counts for nothing."""
     ladder = [rung(s, 1e-2 / s**2) for s in (1.0, 4.0, 16.0)] + [{"note": "failed: memory"}]
-    assert engineering.time_to(1e-4, ladder) == pytest.approx(10)
-    assert engineering.time_to(1e-6, ladder) == math.inf
-    assert engineering.error_at(5, ladder) == pytest.approx(4e-4)
-    assert engineering.error_at(100, ladder) == pytest.approx(1e-6)
-    assert engineering.error_at(0.5, ladder) == math.inf
+    assert engineering_running.time_to(1e-4, ladder) == pytest.approx(10)
+    assert engineering_running.time_to(1e-6, ladder) == math.inf
+    assert engineering_running.error_at(5, ladder) == pytest.approx(4e-4)
+    assert engineering_running.error_at(100, ladder) == pytest.approx(1e-2 / 256)  # nothing finer was measured
+    assert engineering_running.error_at(0.5, ladder) == math.inf
 
 
 def test_figures_count_what_is_reached():
     """Faster at 1e-6 only, closer in equal time, an estimate four times too small: the figures say so."""
     ours = {t: rung(2.0, e, problem="cube", estimate=e / 4, exact=True) for t, e in (("1e-4", 1e-5), ("1e-6", 1e-7))}
-    line = engineering.Line("cube", ours, [rung(s, 1e-4 / s**2) for s in (1.0, 4.0, 16.0)])
+    line = tables.Line("cube", ours, [rung(s, 1e-4 / s**2) for s in (1.0, 4.0, 16.0)])
     assert not line.faster_at(1e-4) and line.faster_at(1e-6) and line.closer_at_equal_time
-    figures = dict(engineering.judge([line]))
-    assert [reached for _, reached in engineering.judge([line])] == [False, True, True, True, False, True]
+    figures = dict(tables.judge([line]))
+    assert [reached for _, reached in tables.judge([line])] == [False, True, True, True, False, True]
     assert any("more than 3 times too small: 2" in text for text in figures)
+
+
+def test_the_better_of_two_ways_is_compared_and_a_ladder_that_ends_says_so():
+    """Graded meshes end at 6.3e-5 after 4 s, adaptive ones have 1e-5 in 2 s and end there: 1e-6 is never reached."""
+    ours = {t: rung(3.0, 1e-7, problem="lshape", estimate=1e-7, exact=True) for t in ("1e-4", "1e-6")}
+    graded, adaptive = [rung(s, 1e-3 / s**2) for s in (1.0, 4.0)], [rung(2.0, 1e-5)]
+    line = tables.Line("lshape", ours, graded, adaptive=adaptive)
+    assert line.theirs_at(1.5) == pytest.approx(1e-3 / 1.5**2) and line.theirs_at(3.0) == 1e-5
+    assert not line.faster_at(1e-4) and line.faster_at(1e-6)
+    assert tables.reached(line, 1e-4) == "2.00" and tables.reached(line, 1e-6) == "never: 1.0e-05 in 2.00"
+    assert "never: 1.0e-05" in tables.answers_table([line]).markdown() and tables.ladders_table([line]).rows
+
+
+def test_a_ladder_goes_on_beyond_our_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Fine enough after 4 s; compared with 10 s of ours it needs the next rung as well."""
+    monkeypatch.setattr(
+        engineering.Runner, "_solve", lambda self, a, b, c, level: rung(2.0 ** int(level), 1e-5 / 16 ** int(level))
+    )
+    steps = [len(engineering.Runner(tmp_path, 1e9, True).climb("skfem", "cube", "quadratic", 8, 1, t)) for t in (0, 10)]
+    assert steps == [2, 3]
+
+
+def test_results_stand_between_their_marks():
+    text = "a\n<!-- answers -->\nold\n<!-- end answers -->\nb\n"
+    assert tables.with_sections(text, {"answers": "new\n"}) == text.replace("old", "new")
+    with pytest.raises(ValueError, match="expected one <!-- figures -->"):
+        tables.with_sections(text, {"figures": ""})
+    for name in ("answers", "ladders", "deepxde", "fastlsq", "figures", "settings"):
+        assert f"<!-- end {name} -->" in engineering.DOCS.read_text()
 
 
 def test_fastlsq_is_beaten_by_error_and_time_together():
     """Smaller error in less time counts, either alone does not: one of three, and six of seven would be three."""
     theirs = rung(10.0, 1e-6, problem="maxwell")
     pairs = [(rung(s, e, problem="maxwell"), theirs) for s, e in ((5.0, 1e-7), (5.0, 1e-5), (20.0, 1e-7))]
-    ((text, reached),) = engineering.judge_smooth(pairs)
+    ((text, reached),) = tables.judge_smooth(pairs)
     assert "1 of 3 (asked 3)" in text and not reached
-    assert engineering.judge_smooth([]) == []
-    assert "Maxwell" in engineering.smooth_table(pairs).text()
+    assert tables.judge_smooth([]) == []
+    assert "Maxwell" in tables.smooth_table(pairs).text()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import cnf
-from benchmarks.engineering_problems import corners, elastic, flow
+from benchmarks.gallery import DOCS, REFERENCES, Row, rewritten
 from cnf.errors import CnfWarning
 
 FOLDER = Path(__file__).parent.parent / "examples" / "pde"
@@ -100,18 +100,17 @@ def test_every_file_has_a_bound():
     assert sorted(BOUNDS) == FILES
 
 
-def uneven(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The permeability of darcy.toml."""
-    return np.exp(1.2 * np.cos(5 * x + 3 * y + 1) + 0.8 * np.cos(9 * y - 4 * x) + 0.6 * np.sin(11 * x - 2 * y))
-
-
-# Solutions that no formula gives: fits of the boundary, one spectral element; see there how good they are.
-REFERENCES = {
-    "cantilever": elastic.bent_at,
-    "cavity": flow.stirred_at,
-    "darcy": lambda points: flow.seepage_at(points, uneven),
-    "lshape": lambda points: corners.reference(False, points),
-}
+def test_the_table_in_the_docs_takes_new_numbers():
+    """Every file has its line there; numbers change, what the file shows does not, other lines neither."""
+    text = DOCS.read_text()
+    row = Row(1234, 5.6e-7, 8.9e-7, True, 1.0)
+    changed = rewritten(text, dict.fromkeys(FILES, row))
+    before, after = text.splitlines(), changed.splitlines()
+    new = [line for line, old in zip(after, before, strict=True) if line != old]
+    assert len(new) == len(FILES) and all(line.endswith(" | 1234 | 6e-07 | 9e-07 |") for line in new)
+    assert "| `wave.toml` | two modes, four periods of the faster | 1234 | 6e-07 | 9e-07 |" in after
+    with pytest.raises(SystemExit, match="no line in the table of the gallery for unheard"):
+        rewritten(text, {"unheard": row})
 
 
 def check_reference(name: str):

@@ -8,7 +8,9 @@ evaluated at the points of the problem, which costs nothing here.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,7 @@ import numpy as np
 from benchmarks.engineering_problems import EVERY
 from benchmarks.engineering_problems.problem import Array, Problem, relative_errors
 
+PACKAGES = ("cnf", "scikit-fem", "gmsh", "deepxde", "fastlsq", "torch", "numpy", "scipy")
 Field = Callable[[Array], Array]  # points (P, D) -> (P, C)
 
 
@@ -61,6 +64,17 @@ def peak_memory() -> float:
     return (found[0] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 2**20
 
 
+def versions() -> str:
+    """Of what is installed here."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
 @dataclass(frozen=True)
 class Solved:
     """A field, how large its system was, and what else is worth knowing."""
@@ -94,6 +108,8 @@ def run_script(solve: Callable[[Problem, argparse.Namespace], Solved], arguments
         "seconds": seconds[0],
         "memory": memory,
         "unknowns": int(solved.unknowns),
+        "versions": versions(),
+        "load": os.getloadavg()[0],  # processes at work on the machine: they cost processor time through its caches
         **solved.more,
     }
     print(json.dumps(result), flush=True)

@@ -51,10 +51,9 @@ def string_at(x: Array, t: Array) -> Array:
 def string() -> Problem:
     start = rf"e^{{-((x - 0.4) / {PULSE})^2}} - e^{{-((x + 0.4) / {PULSE})^2}} - e^{{-((1.6 - x) / {PULSE})^2}}"
     equations = [
-        {"on": "interior", "equation": "u_t - v = 0"},
-        {"on": "interior", "equation": "v_t - u_{xx} = 0"},
+        {"on": "interior", "equation": "u_{tt} - u_{xx} = 0"},
         {"on": "t = 0", "equation": f"u = {start}"},
-        {"on": "t = 0", "equation": "v = 0"},
+        {"on": "t = 0", "equation": "u_t = 0"},
         {"on": "x = 0", "equation": "u = 0"},
         {"on": "x = 1", "equation": "u = 0"},
     ]
@@ -63,7 +62,6 @@ def string() -> Problem:
         "wave over ten periods",
         {
             "coordinates": "x t",
-            "channels": "u v",
             "domain": {"type": "interval", "from": 0, "to": 1, "time": [0, LONG]},
             "equations": equations,
         },

@@ -197,9 +197,9 @@ def test_corner_functions_of_stokes_solve_it():
     functions = corner_functions(question, orders_of(question))[0]
     x, unit, step = torch.tensor([[0.21, 0.34]], dtype=torch.float64), torch.ones(1, dtype=torch.float64), 1e-3
     moved = [x, *(x + s * step * torch.eye(2, dtype=torch.float64)[k] for k in (0, 1) for s in (1, -1))]
-    u, v, p = (
-        torch.cat([functions.columns(functions.around(m, unit), (0, 0), c) for m in moved]) for c in range(3)
-    )  # (5, K)
+    around = [functions.around(m, unit) for m in moved]
+    values = [functions.derivative((0, 0), channel) for channel in range(3)]
+    u, v, p = (torch.cat([functions.columns(at, value) for at in around]) for value in values)  # (5, K)
     for field, slope in ((u, p[1] - p[2]), (v, p[3] - p[4])):
         laplace = (field[1:].sum(dim=0) - 4 * field[0]) / step**2
         assert torch.allclose(laplace, slope / (2 * step), rtol=1e-4, atol=1e-4)

@@ -408,7 +408,7 @@ def test_unfit_problems_are_refused():
     with pytest.raises(ProblemError, match="leave this out"):
         solve(coordinates="x y", domain=SQUARE, equations=laplace, points=50)
     wave = {"interior": "u_{tt} = u_{xx}", "boundary": "u = 0", "t = 0": "u = x"}
-    with pytest.raises(ProblemError, match="channel of its own"):
+    with pytest.raises(UnderdeterminedError, match="2 conditions at t = 0"):
         solve(coordinates="x t", domain=cnf.domains.Timed(cnf.Box(0, 1), 0, 1), equations=wave)
     twice = [{"on": "interior", "equation": r"\Delta u = 0"}, {"on": "boundary", "equation": "u = 1"}]
     with pytest.raises(ProblemError, match="more conditions"):
@@ -478,3 +478,6 @@ def test_slow_differences_go_on():
     assert continued(0.5, 1.0) == pytest.approx(1.0)
     assert continued(1e-8, 1.0) == pytest.approx(1e-8)
     assert continued(1.0, 1.0) == pytest.approx(5.0)  # no convergence to be seen: bounded
+    assert continued(30.0, 1.0) == pytest.approx(150.0)  # the finer field sees more: it is believed
+    assert continued(30.0, 1.0, worse=True) == pytest.approx(4.0)  # it rounds worse: the one before is
+    assert continued(1e-8, 1.0, worse=True) == pytest.approx(1e-8)

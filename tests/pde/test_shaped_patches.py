@@ -124,6 +124,7 @@ def test_exponents_are_those_of_the_literature():
     laplace = {"interior": r"-\Delta u = 1", "boundary": "u = 0"}
     assert np.allclose(exponents(L_SHAPE, (0, 0), equations=laplace)[:4], [2 / 3, 4 / 3, 8 / 3, 10 / 3], atol=1e-8)
     assert not len(exponents(L_SHAPE, (1, 1), equations=laplace))
+    assert not len(exponents(Polygon([(0, 0), (1, 0), (0, 1)]), (1, 0), equations=laplace))  # 4 is the first of all
     mixed = {"interior": r"-\Delta u = 1", "edge 4": r"\partial_n u = 0", "boundary except edge 4": "u = 0"}
     assert np.allclose(exponents(L_SHAPE, (0, 0), equations=mixed)[:3], [1 / 3, 5 / 3, 7 / 3], atol=1e-8)
     elastic = exponents(SQUARE, (0, 0), channels="u v", equations=cantilever("1"))
@@ -168,7 +169,7 @@ def test_derivatives_of_corner_functions():
     step = 1e-5
 
     def at(points: torch.Tensor, index: tuple[int, ...]) -> torch.Tensor:
-        return functions.columns(functions.around(points, unit), index, 0)
+        return functions.columns(functions.around(points, unit), functions.derivative(index, 0))
 
     for axis, index in ((0, (1, 0)), (1, (0, 1))):
         move = torch.zeros(2, dtype=torch.float64)

@@ -16,6 +16,7 @@ from cnf.errors import CnfWarning, ProblemError
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of
+from cnf.solvers import marching
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems import tied_rows
@@ -62,7 +63,10 @@ def random_slabs(rows_at_the_end: int) -> tuple:
 
 
 def test_marching_is_solving_all_at_once():
-    """Slab by slab, kept or forgotten: the solution of all rows together, and its transpose; not with rows too many."""
+    """Slab by slab, kept or forgotten: the solution of all rows together, and its transpose; not with rows too many.
+
+    Unknowns come divided by the weights of their functions, which are the factor's own.
+    """
     given = random_slabs(0)
     whole = TiedFactor(*given)
     rng = np.random.default_rng(3)
@@ -70,10 +74,35 @@ def test_marching_is_solving_all_at_once():
     for keep in (True, False):
         found = factored(*given, keep=keep)
         assert isinstance(found, MarchedFactor) and found.rank == whole.rank == 36
-        assert np.allclose(found.solve(right, between), whole.solve(right, between), rtol=1e-9, atol=1e-9)
-        for one, other in zip(found.solve_transposed(z), whole.solve_transposed(z), strict=True):
+        weights = [factor.solve(right, between) * factor.column for factor in (found, whole)]
+        assert np.allclose(*weights, rtol=1e-9, atol=1e-9)
+        transposed = [factor.solve_transposed(z * factor.column) for factor in (found, whole)]
+        for one, other in zip(*transposed, strict=True):
             assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
     assert isinstance(factored(*random_slabs(1)), TiedFactor)
+
+
+def test_slabs_alike_share_a_factor(monkeypatch):
+    """Three slabs with the same rows but for rounding, a fourth with others: two factors besides the first."""
+    rng = np.random.default_rng(5)
+    inside, before = rng.standard_normal((2, 3, 6))
+    other = inside + rng.standard_normal((3, 6))
+    tables = [rng.standard_normal((6, 6)), inside, inside * (1 + 1e-13 * rng.standard_normal((3, 6))), inside, other]
+    counts = [6, 3, 3, 3, 3]
+    vectors = np.concatenate([np.stack([before, -inside], axis=1).reshape(6, 6)] * 4)  # later, earlier, row by row
+    cells = np.concatenate([np.tile([s, s - 1], 3) for s in range(1, 5)])
+    ties = Ties(12, np.repeat(np.arange(12), 2), cells, vectors)
+    centres, active = np.arange(5.0)[:, None], np.ones((5, 6), dtype=bool)
+    given = (np.concatenate(tables), np.append(0, np.cumsum(counts)), ties, centres, 0, active, np.ones(6))
+    made = []
+    monkeypatch.setattr(marching, "TiedFactor", lambda *a: made.append(a) or TiedFactor(*a))
+    found = factored(*given, keep=False)
+    right, between = rng.standard_normal(18), rng.standard_normal(12)
+    y = found.solve(right, between)
+    assert isinstance(found, MarchedFactor) and len(made) == 3
+    assert np.allclose(y, TiedFactor(*given).solve(right, between), rtol=1e-8)
+    off = np.einsum("mn,mn->m", given[0], np.repeat(y, counts, axis=0)) - right
+    assert np.abs(off).max() < 1e-14 * np.abs(y).max() * np.abs(given[0]).max() * 6
 
 
 @pytest.fixture(scope="module")

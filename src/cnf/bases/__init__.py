@@ -7,6 +7,7 @@ from cnf.bases.concat import Concat
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
 from cnf.bases.diffused_jumps import DiffusedJumps
+from cnf.bases.edge_potentials import EdgePotentials
 from cnf.bases.fourier import RandomFourier
 from cnf.bases.hermite import Hermite
 from cnf.bases.hybrid import Hybrid
@@ -30,6 +31,7 @@ __all__ = [
     "CornerFunctions",
     "Cover",
     "DiffusedJumps",
+    "EdgePotentials",
     "Guide",
     "Hermite",
     "Hybrid",

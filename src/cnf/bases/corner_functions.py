@@ -101,24 +101,19 @@ class CornerFunctions:
         angle = raw + 2 * math.pi * torch.ceil((low - raw) / (2 * math.pi))
         angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
         z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
-        values = [torch.ones_like(z), z]
-        for _ in range(2, self.profiles.shape[3]):
-            values.append(2 * z * values[-1] - values[-2])
-        table = torch.stack(values, dim=1).to(torch.complex128)
+        table = chebyshev_table(z, self.profiles.shape[3] - 1).to(torch.complex128)
         return Around(table, torch.log((distance / unit).clamp_min(NOTHING))[:, None], unit)
 
-    def columns(self, at: Around, index: tuple[int, ...], channel: int) -> Tensor:
-        """The derivative `index` of all functions of a channel at these points: (P, K)."""
-        coefficients, exponents = self._derivative(index, channel)  # (2, K, N), (K,)
-        plain, with_log = (at.table @ torch.from_numpy(c.T) for c in coefficients)  # (P, K)
-        least = torch.from_numpy(np.log(np.where(exponents.real > 0, NOTHING, TINY)))
-        log = at.log.maximum(least)  # (P, K)
-        found = (plain + log * with_log) * torch.exp(log * torch.from_numpy(exponents)[None])
-        found = found / at.unit[:, None] ** (sum(index) + self.lower_by(channel))
+    def columns(self, at: Around, given: CornerDerivative) -> Tensor:
+        """A derivative of all functions of a channel at these points: (P, K)."""
+        plain, with_log = at.table @ given.plain, at.table @ given.with_log  # (P, K)
+        log = at.log.maximum(given.least)  # (P, K)
+        found = (plain + log * with_log) * torch.exp(log * given.exponents)
+        found = found / at.unit[:, None] ** given.order
         return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(at.unit)
 
-    def _derivative(self, index: tuple[int, ...], channel: int) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients (2, K, N) of the profiles of a derivative, and the exponents."""
+    def derivative(self, index: tuple[int, ...], channel: int) -> CornerDerivative:
+        """The derivative `index` of all functions of a channel."""
         maps = AngularMaps.of(self.start, self.end, self.profiles.shape[3])
         profile = maps.chopped(self.profiles[:, :, channel].astype(complex))
         power = self.exponents.astype(complex) - self.lower_by(channel)
@@ -130,7 +125,10 @@ class CornerFunctions:
                 )
                 profile[:, 0] += chi
                 profile, power = maps.chopped(profile), power - 1
-        return np.moveaxis(profile @ maps.coefficients.T, 1, 0), power
+        plain, with_log = (torch.from_numpy((profile[:, k] @ maps.coefficients.T).T) for k in (0, 1))
+        least = torch.from_numpy(np.log(np.where(power.real > 0, NOTHING, TINY)))
+        order = sum(index) + self.lower_by(channel)
+        return CornerDerivative(plain, with_log, torch.from_numpy(power), least, order)
 
 
 @dataclass(frozen=True)
@@ -140,6 +138,28 @@ class Around:
     table: Tensor
     log: Tensor
     unit: Tensor
+
+
+@dataclass(frozen=True)
+class CornerDerivative:
+    """Chebyshev coefficients (N, K) of the profiles without and with a logarithm, exponents (K,), and the order.
+
+    `least` (K,) is the smallest logarithm of a distance that is told apart from the corner.
+    """
+
+    plain: Tensor
+    with_log: Tensor
+    exponents: Tensor
+    least: Tensor
+    order: int
+
+
+def chebyshev_table(z: Tensor, degree: int) -> Tensor:
+    """T_0 .. T_degree at points (P,), (P, degree + 1), by T_(k + j) = 2 T_k T_j - T_(k - j): few steps for many."""
+    table = torch.stack([torch.ones_like(z), z], dim=1)
+    while table.shape[1] <= degree:
+        table = torch.cat([table, 2 * table[:, -1:] * table[:, 1:] - table[:, :-1].flip(1)], dim=1)
+    return table[:, : degree + 1]
 
 
 @dataclass(frozen=True)

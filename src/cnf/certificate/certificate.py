@@ -14,7 +14,8 @@ class Residual(float):
 
     Relative: the residual of a condition over its own right-hand side or, where that is larger, its natural size
     (`cnf.certificate.sizes`). This does not change when a condition, a coordinate or the field is rescaled, one huge
-    right-hand side does not hide the others, and neither basis nor base have a say in it.
+    right-hand side does not hide the others, and neither basis nor base have a say in it, but for sums of terms that
+    cancel on the field: these round by their terms.
     """
 
     absolute: float

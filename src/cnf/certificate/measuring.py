@@ -8,15 +8,25 @@ points is measured so; for the other conditions the solver's own residual stands
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from cnf.bases.basis import Basis
+from cnf.bases.basis import Basis, values_request
 from cnf.certificate.certificate import Certificate, Residual
 from cnf.certificate.findings import Inquiry
-from cnf.certificate.sizes import amplitude_beside, amplitudes, extents, row_sizes, typical_amplitude
+from cnf.certificate.sizes import (
+    allowed_sizes,
+    amplitude_beside,
+    amplitudes,
+    extents,
+    is_cancelled,
+    row_sizes,
+    typical_amplitude,
+    whole_amplitudes,
+)
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 from cnf.systems.formulation import Expansion
@@ -77,27 +87,29 @@ def certify(
         asked_for = amplitudes(constraints, sizes)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution.applied, constraints)
-        for i, (constraint, probes, size) in enumerate(zip(constraints, expanded, sizes, strict=True)):
+        looks: list[Look] = []
+        for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
-            off = _solver_residual(by_solver, i, shapes[i], asked)
-            chosen = _chosen_points(off, sample)
-            part = [probe if chosen is None else probe.at(chosen) for probe in probes]
-            alone = ALONE if chosen is None else 0  # a sample claims nothing; what measures all points may say exact
-            found = measure_rows(solution, part, asked if chosen is None else asked[chosen], alone)
-            measured += found.numel()
-            off = found if chosen is None else off.index_copy(0, chosen, found)
+            look = _look(solution, probes, asked, _solver_residual(by_solver, i, shapes[i], asked), sample)
+            measured += look.measured
             if constraint.name in integrals:
-                off = off + integrals[constraint.name].to(off)
-            scale = asked.abs().maximum(size * asked_for[i])
+                look = replace(look, off=look.off + integrals[constraint.name].to(look.off))
+            looks.append(look)
+        standing = [look.standing for look in looks]
+        whole = whole_amplitudes(constraints, sizes, asked_for, standing, lambda of: _largest_value(solution, of))
+        for i, (constraint, look) in enumerate(zip(constraints, looks, strict=True)):
+            asked, off = constraint.values.detach().to(torch.float64), look.off
+            scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
         for name, (conditions, off) in brought.items():
             shape = (off.shape[0], off.shape[1])
-            scale = conditions[0].values.abs().to(torch.float64)
+            asked, scale = conditions[0].values.to(torch.float64), off.new_zeros(shape, dtype=torch.float64)
             for condition in conditions:
                 size = row_sizes(condition.expanded(), shape, lengths)
-                scale = scale.maximum(size * amplitude_beside(condition, constraints, asked_for))
+                typical, most = (amplitude_beside(condition, constraints, of) for of in (asked_for, whole))
+                scale = scale.maximum(allowed_sizes(asked, size, typical, most))
             residuals[name] = _worst(off.to(torch.float64).abs(), scale)
             measured += off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
@@ -108,6 +120,8 @@ def certify(
     if measured == count and any(by_side[name].relative > tolerance >= residuals[name].relative for name in by_side):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
+    if violated and measured < count and any(bool(look.cancelled.any()) for look in looks):
+        return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
@@ -150,6 +164,29 @@ def estimate_worst(solution: Measured) -> float:
     return worst
 
 
+@dataclass(frozen=True)
+class Look:
+    """What was seen of the conditions of a constraint, each (P, R)."""
+
+    off: Tensor  # what is missed; by the account of the solver where nothing was measured
+    cancelled: Tensor  # the sizes of terms that cancel, 0 where they do not
+    standing: Tensor  # True where terms were measured and do not cancel
+    measured: int
+
+
+def _look(solution: Measured, probes: Sequence[Probe], asked: Tensor, off: Tensor, sample: int | None) -> Look:
+    """Conditions measured on the field, all of them or a sample; `off` is the account of the solver."""
+    chosen = _chosen_points(off, sample)
+    if chosen is None:
+        found, terms = measure_rows(solution, probes, asked)
+        return Look(found, terms, terms == 0, found.numel())
+    # A sample claims nothing; what measures all points may say exact, and looks at some alone.
+    found, terms = measure_rows(solution, [probe.at(chosen) for probe in probes], asked[chosen], alone=0)
+    nothing = torch.zeros_like(off)
+    standing = torch.zeros_like(off, dtype=torch.bool).index_copy(0, chosen, terms == 0)
+    return Look(off.index_copy(0, chosen, found), nothing.index_copy(0, chosen, terms), standing, found.numel())
+
+
 def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tuple[int, int], like: Tensor) -> Tensor:
     """What the solver says of the rows of a constraint, (P, R); zero where it says nothing."""
     zero = like.new_zeros(shape[0])
@@ -167,8 +204,21 @@ def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
     return torch.unique(torch.cat([even, worst]))
 
 
-def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE) -> Tensor:
-    """What the field misses of the conditions that the probes stand for, (P, R), and not less than its rounding.
+def _largest_value(solution: Measured, numbers: Sequence[int]) -> float:
+    """The largest value of any channel at the points of some constraints, given by their numbers."""
+    points = torch.cat([solution.constraints[i].points.detach() for i in numbers])
+    space = solution.basis.space
+    requests = tuple(values_request(points.shape[1], points, c) for c in range(len(space.channels)))
+    probe = Probe(points, 1, tuple(range(len(requests))), requests)
+    return float(solution.applied([probe], (points.shape[0], len(requests))).abs().max())
+
+
+def measure_rows(
+    solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE
+) -> tuple[Tensor, Tensor]:
+    """What the field misses of the conditions that the probes stand for, and not less than its rounding; both (P, R).
+
+    Second: how large the terms are where they cancel, 0 elsewhere.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
     more. So some, `alone`, are also evaluated on their own, few points also in a crowd, and the rounding is the least
@@ -176,7 +226,12 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
-    found, rounding = solution.measured(apart, shape)
+    parts, roundings = solution.measured(*_in_rows_of_their_own(apart, shape[0]))  # (P, terms) each
+    found, terms, rounding = parts.new_zeros(shape), *asked.new_zeros(2, *shape)
+    for k, r in enumerate(r for probe in apart for r in probe.rows):
+        found[:, r] += parts[:, k]
+        terms[:, r] += parts[:, k].abs()
+        rounding[:, r] = torch.hypot(rounding[:, r], roundings[:, k].to(torch.float64))
     off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
     for p in torch.linspace(0, shape[0] - 1, min(shape[0], alone)).round().long().tolist() if shape[0] > 1 else ():
         one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
@@ -187,7 +242,16 @@ def measure_rows(solution: Measured, probes: Sequence[Probe], asked: Tensor, alo
         every = torch.arange(shape[0], device=asked.device).repeat(copies)
         among = solution.applied([probe.at(every) for probe in apart], (every.shape[0], shape[1])).to(torch.float64)
         off = off.maximum((among.unflatten(0, (copies, -1)) - asked).abs().amax(dim=0))
-    return off
+    return off, torch.where(is_cancelled(found, terms, asked), terms, 0.0)
+
+
+def _in_rows_of_their_own(probes: Sequence[Probe], points: int) -> tuple[list[Probe], tuple[int, int]]:
+    """The same probes with a row for every request, and the shape (P, K) of what is found of them."""
+    apart, count = [], 0
+    for probe in probes:
+        apart.append(replace(probe, rows=tuple(range(count, count + len(probe.requests)))))
+        count += len(probe.requests)
+    return apart, (points, count)
 
 
 def _is_excused(off: Tensor, asked: Tensor, scale: Tensor, tolerance: float) -> Tensor:

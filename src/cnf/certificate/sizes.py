@@ -8,11 +8,17 @@ of a field of amplitude 1 that varies over the whole extent of the points is
 w_alpha the coefficients there and l_k the extent of all constraint points along coordinate k. The natural size of a
 condition is s U with U the amplitude that the conditions on its channels ask for. Rescaling a constraint, a coordinate
 or the field changes nothing. Everything is worked out from the conditions as they are now: nothing is remembered.
+
+A right-hand side far below the terms that its operator adds up does not ask for a small field: beside a narrow source a
+wave of amplitude 1 solves Laplace u + k^2 u = 1e-7, and rounds by k^2. Conditions whose terms cancel so are left out of
+the amplitude V >= U that is asked of the field as a whole, which is never more than the field shows anywhere. V stands
+for U where the right-hand side is zero and, no further than the terms at that very point reach, where they cancel. What
+asks for something and is no small difference of large terms is compared with U.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,6 +27,7 @@ from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
 
 NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
+CANCELLED = 1e-3  # sums below this part of the sizes of their terms: these cancel
 
 
 def extents(constraints: Sequence[Constraint]) -> list[float]:
@@ -50,11 +57,18 @@ def typical_amplitude(values: Sequence[Tensor], sizes: Sequence[Tensor]) -> floa
 
     A median, so that no single huge right-hand side hides the others.
     """
+    asked = _asked_amplitudes(values, sizes)
+    return float(asked.median()) if asked.numel() else 1.0
+
+
+def _asked_amplitudes(values: Sequence[Tensor], sizes: Sequence[Tensor], among: Sequence[Tensor] = ()) -> Tensor:
+    """The amplitudes that conditions ask for, of all that do ask or of those `among` (P, R) them."""
     sides = torch.cat([v.detach().to(torch.float64).abs().reshape(-1) for v in values])
     scales = torch.cat([s.reshape(-1) for s in sizes])
     asking = (sides > NOTHING * sides.max()) & (scales > 0)
-    amplitudes = (sides / scales)[asking]
-    return float(amplitudes.median()) if amplitudes.numel() else 1.0
+    if among:
+        asking &= torch.cat([chosen.reshape(-1) for chosen in among])
+    return (sides / scales)[asking]
 
 
 def coupled(constraints: Sequence[Constraint]) -> list[list[int]]:
@@ -79,6 +93,47 @@ def amplitudes(constraints: Sequence[Constraint], sizes: Sequence[Tensor]) -> li
         for i in group:
             found[i] = typical
     return found
+
+
+def whole_amplitudes(
+    constraints: Sequence[Constraint],
+    sizes: Sequence[Tensor],
+    found: Sequence[float],
+    standing: Sequence[Tensor],
+    shown: Callable[[Sequence[int]], float],
+) -> list[float]:
+    """The amplitude V for every constraint, given U (`found`) and which conditions do not cancel (`standing`, (P, R)).
+
+    `shown` tells the largest value of the field at the points of some constraints, given by their numbers.
+    """
+    whole = list(found)
+    for group in coupled(constraints):
+        values, own = [constraints[i].values for i in group], [sizes[i] for i in group]
+        asked = _asked_amplitudes(values, own, [standing[i] for i in group])
+        typical = float(asked.median()) if asked.numel() else 0.0
+        if typical > found[group[0]]:
+            # A source far narrower than the domain asks for more, by this measure, than any field will show.
+            typical = min(typical, shown(group))
+        for i in group:
+            whole[i] = max(found[i], typical)
+    return whole
+
+
+def is_cancelled(sums: Tensor, terms: Tensor, asked: Tensor) -> Tensor:
+    """Where terms cancel and are asked to, (P, R): `sums` and right-hand side are small beside the sizes of `terms`."""
+    return sums.abs().maximum(asked.abs()) < CANCELLED * terms
+
+
+def allowed_sizes(
+    asked: Tensor, size: Tensor, amplitude: float, whole: float, cancelled: Tensor | None = None
+) -> Tensor:
+    """What an error is compared with, (P, R): |g| or the natural size by U, or by V as far as that is allowed.
+
+    `cancelled`: the sizes of terms that cancel, 0 for others.
+    """
+    reach = torch.zeros_like(size) if cancelled is None else cancelled
+    reach = torch.where(asked == 0, torch.inf, reach)
+    return asked.abs().maximum(size * amplitude).maximum(reach.minimum(size * whole))
 
 
 def amplitude_beside(condition: Constraint, constraints: Sequence[Constraint], found: Sequence[float]) -> float:

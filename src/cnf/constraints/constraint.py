@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import ConstraintError, OperatorError
-from cnf.operators.coefficients import Datum, called, evaluate_all
+from cnf.operators.coefficients import Datum
+from cnf.operators.evaluation import called, evaluate_all
 from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Operator

@@ -17,8 +17,8 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from cnf.operators.coefficients import evaluate
 from cnf.operators.detail import Detail
+from cnf.operators.evaluation import evaluate
 from cnf.operators.expansion import by_place
 from cnf.operators.frame import symbol
 from cnf.operators.kinks import Layout, Surroundings, lay_along_kinks

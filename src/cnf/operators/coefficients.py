@@ -7,24 +7,22 @@ Numbers become SymPy numbers. Named data that is not a number stays symbolic and
   mode, so the product rule may differentiate it;
 - a tensor with one value per point is a function of the row: it may multiply, but never be differentiated or moved.
 
-Evaluation walks the expression tree; no code is generated from strings.
+`evaluation` puts numbers in.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 
 import sympy as sp
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cnf.errors import OperatorError
-from cnf.operators.forward import derivative
 from cnf.operators.frame import Frame, symbol
-from cnf.operators.pairs import Pair, halves, plus, times, whole_power, wide, widened
+from cnf.operators.pairs import wide, widened
 
 Datum = Tensor | Callable[[Tensor], Tensor]
 
@@ -115,53 +113,10 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
     return sp.Integer(value) if isinstance(value, int) else wide(number), None
 
 
-UNARY: dict[type[sp.Function], Callable[[Tensor], Tensor]] = {
-    sp.sin: torch.sin,
-    sp.cos: torch.cos,
-    sp.tan: torch.tan,
-    sp.asin: torch.asin,
-    sp.acos: torch.acos,
-    sp.atan: torch.atan,
-    sp.sinh: torch.sinh,
-    sp.cosh: torch.cosh,
-    sp.tanh: torch.tanh,
-    sp.exp: torch.exp,
-    sp.log: torch.log,
-    sp.Abs: torch.abs,
-    sp.sign: torch.sign,
-    sp.erf: torch.erf,
-    sp.cot: lambda x: 1 / torch.tan(x),
-    sp.sec: lambda x: 1 / torch.cos(x),
-    sp.csc: lambda x: 1 / torch.sin(x),
-}
-
-FOLDED: dict[type[sp.Expr], Callable[[Pair, Pair, bool], Pair]] = {
-    sp.Add: plus,
-    sp.Mul: times,
-    sp.Max: lambda a, b, careful: _either(a.value >= b.value, a, b),
-    sp.Min: lambda a, b, careful: _either(a.value <= b.value, a, b),
-    sp.atan2: lambda a, b, careful: _angle(a, b),
-}
-
-
-def _either(first: Tensor, a: Pair, b: Pair) -> Pair:
-    value = torch.where(first, a.value, b.value)
-    if a.rest is None and b.rest is None:
-        return Pair(value)
-    none = torch.zeros_like(value)
-    return Pair(value, torch.where(first, none if a.rest is None else a.rest, none if b.rest is None else b.rest))
-
-
-def _angle(a: Pair, b: Pair) -> Pair:
-    return Pair(torch.atan2(a.total, b.total))
-
-
 FLOATS = (sp.Float("1e-100"), sp.Float("1e100"))  # beyond, a product with an exponential may need its exponent
 
-ARGUMENT = sp.Symbol("_argument", real=True)
-SLOPES = {f: sp.S.Zero if f is sp.sign else f(ARGUMENT).diff(ARGUMENT) for f in UNARY}
 
-
+@lru_cache(maxsize=1024)
 def simplest(expression: sp.Expr) -> sp.Expr:
     """Zero if it multiplies out to that; otherwise as it stands or multiplied out, whichever takes less to evaluate.
 
@@ -188,186 +143,3 @@ def factors(product: sp.Mul) -> list[sp.Expr]:
     rest = [a for a in product.args if not isinstance(a, sp.exp) and a not in extreme]
     powers += [sp.log(abs(a)) for a in extreme]
     return [*rest, *(sp.sign(a) for a in extreme), sp.exp(sp.Add(*powers), evaluate=False)]
-
-
-def evaluate(
-    expression: sp.Expr,
-    values: Mapping[sp.Symbol, Tensor],
-    data: Mapping[str, Datum],
-    like: Tensor,
-    careful: bool = True,
-) -> Tensor:
-    """Value of `expression` with its symbols bound to tensors that broadcast together.
-
-    `like` gives dtype and device; per-point tensors in `data` must broadcast along its first axis. What comes between
-    is in float64, so that only a result beyond the range of float32 overflows there; where sums may cancel, in pairs,
-    unless that is not asked for.
-    """
-    return evaluate_all([expression], values, data, like, careful)[0]
-
-
-def evaluate_all(
-    expressions: Sequence[sp.Expr],
-    values: Mapping[sp.Symbol, Tensor],
-    data: Mapping[str, Datum],
-    like: Tensor,
-    careful: bool = True,
-) -> list[Tensor]:
-    """Values of several expressions, as `evaluate` gives them; what they share is evaluated once."""
-    inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
-    shared = repeated(expressions)
-    kept: dict[tuple[sp.Expr, bool], Pair] = {}
-    found = []
-    for expression in expressions:
-        pairs = careful and expression.has(sp.Add)
-        walk = _Walk(expression, inputs, data, like.to(torch.float64), like.dtype, pairs, shared, kept)
-        found.append(walk.value(expression).to(like.dtype))
-    return found
-
-
-def repeated(expressions: Sequence[sp.Expr]) -> frozenset[sp.Expr]:
-    """What occurs more than once in the expressions, numbers and symbols apart."""
-    seen: set[sp.Expr] = set()
-    twice: set[sp.Expr] = set()
-    waiting = list(expressions)
-    while waiting:
-        node = waiting.pop()
-        if node.is_Atom:
-            continue
-        if node in seen:
-            twice.add(node)  # and what is below it need not be kept
-        else:
-            seen.add(node)
-            waiting += node.args
-    return frozenset(twice)
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """One evaluation: what the symbols stand for, and a visit to every node of the expression.
-
-    Nodes that are `shared` are visited once and `kept`.
-    """
-
-    expression: sp.Expr
-    values: Mapping[sp.Symbol, Tensor]
-    data: Mapping[str, Datum]
-    like: Tensor
-    given: torch.dtype  # that callables are called in
-    careful: bool  # whether what the values lack is kept track of
-    shared: frozenset[sp.Expr]
-    kept: dict[tuple[sp.Expr, bool], Pair]
-
-    def value(self, node: sp.Expr) -> Tensor:
-        return self.pair(node).total
-
-    def pair(self, node: sp.Expr) -> Pair:
-        if node not in self.shared:
-            return self._visited(node)
-        key = (node, self.careful)
-        if key not in self.kept:
-            self.kept[key] = self._visited(node)
-        return self.kept[key]
-
-    def _visited(self, node: sp.Expr) -> Pair:
-        if node.is_Number or node.is_NumberSymbol:
-            value, rest = halves(node)
-            return Pair(self.like.new_tensor(value), self.like.new_tensor(rest) if rest and self.careful else None)
-        if node.is_Symbol:
-            return Pair(self._symbol(node))
-        if isinstance(node, DataFunction):
-            return Pair(self._call(node))
-        if isinstance(node, RowFunction):
-            return Pair(self._row(node))
-        if node.is_Pow:
-            return self._power(*node.args)
-        parts = [self.pair(argument) for argument in (factors(node) if node.is_Mul else node.args)]
-        if node.func in FOLDED:
-            return _fold(FOLDED[node.func], parts, self.careful)
-        if node.func in UNARY:
-            return self._function(node.func, parts[0])
-        raise OperatorError(f"the function {node.func} in the coefficient {self.expression} is not supported")
-
-    def _function(self, function: type[sp.Function], argument: Pair) -> Pair:
-        value = UNARY[function](argument.value)
-        if argument.rest is None:
-            return Pair(value)
-        return argument.moved(value, evaluate(SLOPES[function], {ARGUMENT: argument.value}, {}, argument.value))
-
-    def _symbol(self, node: sp.Symbol) -> Tensor:
-        if node in self.values:
-            return self.values[node]
-        datum = self.data.get(node.name)
-        if isinstance(datum, Tensor):
-            return datum.reshape(()).to(self.like)
-        raise OperatorError(f"no value is known for {node.name!r} in the coefficient {self.expression}")
-
-    def _power(self, base: sp.Expr, exponent: sp.Expr) -> Pair:
-        if exponent.is_Integer:
-            return whole_power(self.pair(base), int(exponent), self.careful)
-        if base == sp.E:
-            return self._function(sp.exp, self.pair(exponent))
-        below, above = self.pair(base), self.value(exponent)
-        value = below.value**above
-        return below.moved(value, above * below.value ** (above - 1)) if below.rest is not None else Pair(value)
-
-    def _call(self, node: DataFunction) -> Tensor:
-        function = self.data[node.data]
-        assert callable(function)
-        columns = torch.broadcast_tensors(*[self.value(argument) for argument in node.args])
-        points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
-        flat = points.reshape(-1, points.shape[-1])
-        result = derivative(lambda x: _column(_answer(function, x, node.data), node.data, x), flat, node.orders)
-        return result.reshape(points.shape[:-1]).to(self.like)
-
-    def _row(self, node: RowFunction) -> Tensor:
-        datum, like = self.data[node.data], self.like
-        if not all(a.is_Symbol and not a.name.startswith("_") for a in node.args):
-            raise OperatorError(
-                f"the coefficient {node.data!r} is known only at the points, so it cannot be used inside an integral "
-                "or at a substituted point; give it as an expression or a callable"
-            )
-        assert isinstance(datum, Tensor)
-        if datum.shape[0] != like.shape[0]:
-            raise OperatorError(
-                f"the coefficient {node.data!r} has {datum.shape[0]} values for {like.shape[0]} points; "
-                "one per point is needed"
-            )
-        return datum.to(like).reshape((-1,) + (1,) * (like.dim() - 1))
-
-
-def called(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
-    """A callable at the points; a network in its own precision, whatever that of the points."""
-    like = next(function.parameters(), None) if isinstance(function, nn.Module) else None
-    return function(points if like is None else points.to(like.dtype))
-
-
-def _fold(operation: Callable[[Pair, Pair, bool], Pair], parts: list[Pair], careful: bool) -> Pair:
-    total = parts[0]
-    for part in parts[1:]:
-        total = operation(total, part, careful)
-    return total
-
-
-def _answer(function: Callable[[Tensor], Tensor], x: Tensor, name: str) -> Tensor:
-    """What a callable coefficient says at the points, as a tensor."""
-    try:
-        found = called(function, x)
-    except TypeError as error:
-        raise OperatorError(f"the callable {name!r} cannot be called with points (P, D): {error}") from None
-    if isinstance(found, int | float):
-        return torch.full_like(x[:, 0], float(found))
-    if not isinstance(found, Tensor):
-        raise OperatorError(
-            f"the callable {name!r} returned a {type(found).__name__}; expected a tensor with one value per point"
-        )
-    return found
-
-
-def _column(result: Tensor, name: str, points: Tensor) -> Tensor:
-    if result.numel() != points.shape[0]:
-        raise OperatorError(
-            f"the callable {name!r} returned shape {tuple(result.shape)} for {points.shape[0]} points; "
-            "expected one value per point"
-        )
-    return result.reshape(-1)

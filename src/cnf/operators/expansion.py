@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import OperatorError
-from cnf.operators.coefficients import evaluate, evaluate_all
+from cnf.operators.evaluation import evaluate, evaluate_all
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import symbol
 from cnf.operators.operator import Operator, Term

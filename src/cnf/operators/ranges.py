@@ -17,7 +17,8 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from cnf.operators.coefficients import DataFunction, Datum, evaluate, factors, repeated
+from cnf.operators.coefficients import DataFunction, Datum, factors
+from cnf.operators.evaluation import evaluate, repeated
 
 NEGLIGIBLE = 1e-19  # parts of a sum this much smaller than its largest value anywhere do not show
 ROUNDING = 1e-10  # a kink at the edge of a cell, up to this share of what its argument does there, is not inside

@@ -3,6 +3,9 @@
 A tie belongs to the last slab it touches. Where every slab has as many rows as unknowns, the past does not depend on
 the future, and one slab at a time is all there is to factor: what time costs grows with the number of slabs. Otherwise
 (values at the end, integrals over time) all cells are merged at once.
+
+Slabs of the same cells under the same equations have the same rows up to rounding: they share the factor of the first
+of them, and what their own rows still miss is made up for.
 """
 
 from __future__ import annotations
@@ -25,13 +28,45 @@ class Table(Protocol):
     def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
 
 
+SAME = 1e-10  # of a row: how far rows of slabs may differ that share a factor
+KEPT = 2  # factors that later slabs may share
+
+
+@dataclass(frozen=True)
+class _System:
+    """The conditions of a slab on its own, as `TiedFactor` takes them."""
+
+    table: np.ndarray
+    starts: np.ndarray
+    ties: Ties
+    metric: Metric
+
+    def same_as(self, other: _System) -> bool:
+        """Whether they differ by rounding only."""
+        counts = (self.starts, self.ties.rows, self.ties.cells, self.metric.active)
+        others = (other.starts, other.ties.rows, other.ties.cells, other.metric.active)
+        if not all(map(np.array_equal, counts, others)):
+            return False
+        triangles, known = self.metric.triangles, other.metric.triangles
+        pairs = [(self.table, other.table), (self.ties.vectors, other.ties.vectors)]
+        pairs += [(triangles[cell], known[cell]) for cell in triangles]
+        return all((np.abs(a - b).max(axis=1) <= SAME * np.abs(b).max(axis=1)).all() for a, b in pairs)
+
+    def missing(self, weights: np.ndarray, right: np.ndarray, tied: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What weights (c, n) leave of the right-hand sides."""
+        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return right - np.einsum("mn,mn->m", self.table, weights[owner]), tied - self.ties.applied(weights)
+
+
 @dataclass(frozen=True)
 class _Slab:
     """`rows` (m,) and `cells` (c,) of the whole system; ties of one cell here (`own`) are rows of it, the others ties.
 
-    `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor.
+    `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor, which may be that of
+    an earlier slab.
     """
 
+    system: _System
     factor: TiedFactor
     cells: np.ndarray
     rows: np.ndarray
@@ -44,7 +79,9 @@ class _Slab:
 class MarchedFactor:
     """As `TiedFactor`, with the same arguments; `slab` (cells,) numbers the slabs of the cells in order of time.
 
-    A slab is factored when it is needed, and forgotten unless `keep` says that it will be again, for gradients.
+    A slab is factored when it is needed, unless it shares a factor, and forgotten unless `keep` says that it will be
+    needed again, for gradients; these take a factor of its own. Where every slab has one solution, a `metric` cannot
+    change it: functions count alike then, which keeps their rows apart.
     """
 
     def __init__(
@@ -55,12 +92,13 @@ class MarchedFactor:
         centres: np.ndarray,
         slab: np.ndarray,
         active: np.ndarray,
-        metric: Metric | np.ndarray,
+        metric: Metric | None = None,
         keep: bool = True,
     ):
         self.table, self.starts, self.ties = table, starts, ties
-        self.metric = metric if isinstance(metric, Metric) else Metric(metric, active)
+        self.metric = metric or Metric(np.ones(table.shape[1]), active)
         self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
+        self._shared: list[tuple[_System, TiedFactor]] = []  # the last ones that were factored
         self._last = _last_slabs(ties, slab)
         self._owner = np.repeat(np.arange(len(slab)), np.diff(starts))
         self._known: dict[int, _Slab] = {}
@@ -93,8 +131,18 @@ class MarchedFactor:
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
         shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
         inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
-        factor = TiedFactor(whole, bounds, inner, self.centres[cells], None, self.active[cells], self.metric.of(cells))
-        return _Slab(factor, cells, rows, ties.rows[alone], shared, placed, past)
+        system = _System(whole, bounds, inner, self.metric.of(cells))
+        return _Slab(system, self._factor(system, cells), cells, rows, ties.rows[alone], shared, placed, past)
+
+    def _factor(self, system: _System, cells: np.ndarray) -> TiedFactor:
+        for known, factor in self._shared:
+            if system.same_as(known):
+                return factor
+        centres, metric = self.centres[cells], system.metric
+        found = TiedFactor(system.table, system.starts, system.ties, centres, None, metric.active, metric)
+        if not self.keep:
+            self._shared = [(system, found), *self._shared][:KEPT]
+        return found
 
     @property
     def rank(self) -> int:
@@ -109,16 +157,17 @@ class MarchedFactor:
         return int(self.slab.max()) + 1
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
-        """y (cells, n) with L y = right (M,) and T y = tied, the smallest of every slab."""
-        y = np.zeros(self.active.shape)
-        weights = np.zeros(self.active.shape)
+        """y (cells, n) with L y = right (M,) and T y = tied; every slab is corrected once by what its rows miss."""
+        y, weights = np.zeros(self.active.shape), np.zeros(self.active.shape)
         left = tied.copy()
         for slab in map(self._factored, range(self.count)):
             reached = np.einsum("en,en->e", self.ties.vectors[slab.past], weights[self.ties.cells[slab.past]])
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
-            y[slab.cells] = slab.factor.solve(own, left[slab.shared])
+            first = slab.factor.solve(own, left[slab.shared])
+            off = slab.system.missing(slab.factor.metric.weights(first), own, left[slab.shared])
+            y[slab.cells] = first + slab.factor.solve(*off)
             weights[slab.cells] = slab.factor.metric.weights(y[slab.cells])
         return y
 
@@ -164,13 +213,12 @@ def factored(
         count = slab.max() + 1
         rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
-        guided = isinstance(metric, Metric) and bool(metric.triangles)  # then there is room in every slab
-        if guided:
-            guided = bool((rows <= unknowns).all()) and bool(
-                (_last_slabs(ties, slab) + _last_slabs(ties, -slab) <= 1).all()
-            )  # none over several slabs
-        if count > 1 and (np.array_equal(rows, unknowns) or guided):
-            return MarchedFactor(table, starts, ties, centres, slab, active, metric, keep)
+        if count > 1 and np.array_equal(rows, unknowns):
+            return MarchedFactor(table, starts, ties, centres, slab, active, keep=keep)
+        if count > 1 and isinstance(metric, Metric) and metric.triangles and (rows <= unknowns).all():
+            over = _last_slabs(ties, slab) + _last_slabs(ties, -slab)  # guides leave room in every slab
+            if (over <= 1).all():
+                return MarchedFactor(table, starts, ties, centres, slab, active, metric, keep)
     if not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)

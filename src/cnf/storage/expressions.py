@@ -15,7 +15,8 @@ from collections.abc import Callable
 import sympy as sp
 
 from cnf.errors import CnfError, FileError
-from cnf.operators.coefficients import FOLDED, UNARY, DataFunction, RowFunction, data_function, row_function
+from cnf.operators.coefficients import DataFunction, RowFunction, data_function, row_function
+from cnf.operators.evaluation import FOLDED, UNARY
 from cnf.operators.frame import NAME, symbol
 from cnf.operators.pairs import halves, wide
 

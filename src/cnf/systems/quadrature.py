@@ -37,7 +37,8 @@ Judge = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), K reques
 
 
 def basis_judge(evaluator: Evaluator) -> Judge:
-    return evaluator.rows
+    """All functions of a basis; of one with functions in cells, those of the cell that a point lies in."""
+    return getattr(evaluator, "judged", evaluator.rows)
 
 
 def function_judge(function: FieldFunction) -> Judge:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -63,21 +65,27 @@ class Rows:
     shape: tuple[int, int]
     functions: tuple[int, int]  # C, n
 
+    @cached_property
+    def _by_row(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of what rows are added up from, sorted by the row, and the row of each."""
+        order = np.argsort(self.where, kind="stable")
+        return order, self.where[order]
+
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """(k, C n) for numbers (k,)."""
-        target = np.full(self.shape[0] + 1, -1)
-        target[rows] = np.arange(len(rows))
-        place = self.where - self.start
-        wanted = target[np.where((place >= 0) & (place < self.shape[0]), place, self.shape[0])]
-        chosen, kept, done = [], [], 0
-        for e in self.entries:
-            own = wanted[done : done + len(e.cells)]
-            (at,) = np.nonzero(own >= 0)
-            done += len(e.cells)
-            if len(at):
-                part = torch.from_numpy(at)
-                chosen.append(Entries(e.points[part], e.request.at(part), e.conditions[part], e.cells[part], e.sign))
-                kept.append(own[at])
+        order, found = self._by_row
+        first, last = (np.searchsorted(found, rows + self.start, side) for side in ("left", "right"))
+        owner = np.repeat(np.arange(len(rows)), last - first)  # the row asked for, of every part of one
+        part = order[np.arange(len(owner)) + np.repeat(first - np.cumsum(last - first) + last - first, last - first)]
+        several = np.argsort(part, kind="stable")
+        owner, part = owner[several], part[several]
+        bounds = np.cumsum([0, *(len(e.cells) for e in self.entries)])
+        chosen, kept = [], []
+        for e, start, (a, b) in zip(self.entries, bounds, pairwise(np.searchsorted(part, bounds)), strict=False):
+            if a < b:
+                at = torch.from_numpy(part[a:b] - start)
+                chosen.append(Entries(e.points[at], e.request.at(at), e.conditions[at], e.cells[at], e.sign))
+                kept.append(owner[a:b])
         if not chosen:
             return np.zeros((len(rows), self.shape[1]))
         to = torch.from_numpy(np.concatenate(kept))

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 
 from cnf.errors import OperatorError
-from cnf.operators.coefficients import UNARY, DataFunction, RowFunction
+from cnf.operators.coefficients import DataFunction, RowFunction
+from cnf.operators.evaluation import UNARY
 from cnf.operators.pairs import wide
 
 MAX_POWER = 64  # highest power of an expression that may be written

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, DomainError
-from cnf.operators.coefficients import evaluate
+from cnf.operators.evaluation import evaluate
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.latex import read_expression
 from cnf.operators.printing import CoefficientPrinter

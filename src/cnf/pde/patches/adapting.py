@@ -17,7 +17,9 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.formulas import Formula, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
@@ -34,6 +36,8 @@ from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
+CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
+DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 HIGHEST_DEGREE = 16
 FINER = 2  # degrees that the second opinion has more
@@ -43,6 +47,7 @@ BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
+NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 MANY = 20_000  # conditions from which on patience is short
 
@@ -75,11 +80,12 @@ def adapt(
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    degree = degrees_on(domain)
+    carried = carries(question, orders)
+    degree = degrees_on(domain, carried)
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
-    base = diffused_jumps(question, orders)
+    base = diffused_jumps(question, orders) or edge_potentials(question, orders)
     solid = domain.dimension == 3 and orders.time is None and not domain._is_box
     corners_at = list(dict.fromkeys(c.centre for c in corners))
     cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
@@ -87,15 +93,21 @@ def adapt(
         cut_at(cells, breaks(question)) if domain._is_box else cells,
         [p - 2 for p in degree],
         asked_formulas(question, orders),
-        max(0.1 * goal, 1e-9),
+        max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
         question.seed,
         orders.time,
     )
+    if carried:
+        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+        cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
     raised = False
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
+
+    def apart(one: Solution, other: Solution) -> float:
+        return field_difference(one, other, probes, question.asked)
 
     def solve_on(cells: Cells) -> Round:
         return solve_round(question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness))
@@ -103,10 +115,11 @@ def adapt(
     def estimate_of(found: Round) -> tuple[float, Round]:
         """How far a field may be off, and the field of higher degree that says so."""
         finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
-        off = field_difference(found.solution, finer.solution, probes)
+        off = apart(found.solution, finer.solution)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            off = continued(off, field_difference(coarser, found.solution, probes))
+            before = apart(coarser, found.solution)
+            off = continued(off, before, worse=finer.worst > found.worst)
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
@@ -118,8 +131,8 @@ def adapt(
             report(found)
             last = found
             stuck = _stuck(rounds, started, target)
-            moved = field_difference(last.solution, rounds[-2].solution, probes) if len(rounds) > 1 else math.inf
-            if min(last.worst, moved) <= goal or stuck or raised or len(rounds) == 1:
+            moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
+            if min(last.worst, moved / NEARLY) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):
@@ -139,7 +152,7 @@ def adapt(
             raise
         interrupted = True
         if len(rounds) > 1:
-            moved = field_difference(rounds[-1].solution, rounds[-2].solution, probes)
+            moved = apart(rounds[-1].solution, rounds[-2].solution)
             estimates.setdefault(len(rounds) - 1, moved)
     best = min(
         estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
@@ -147,8 +160,11 @@ def adapt(
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
-def degrees_on(domain: Domain) -> tuple[int, ...]:
-    """Along every coordinate."""
+def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
+    """Along every coordinate; what is carried along varies in time as it does in space."""
+    if carried:
+        in_space, in_time = CARRIED[domain.dimension]
+        return (*(in_space,) * (domain.dimension - 1), in_time)
     found = [DEGREES[domain.dimension]] * domain.dimension
     if isinstance(domain, Timed):
         found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))

@@ -27,6 +27,7 @@ from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
+from cnf.pde.patches.local_bases import local_basis
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
@@ -118,6 +119,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     counts = Counts(orders, mesh.degree)
     constraints = place_conditions(question, mesh, counts)
     ties = make_ties(question, orders, mesh, counts)
+    local = None if question.local is None else local_basis(question.local, question.space, counts)
     basis = Piecewise(
         question.space,
         mesh.patches,
@@ -129,6 +131,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
         guides=make_guides(question, mesh),
+        local=local,
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice

@@ -41,23 +41,25 @@ def functions_at(question: Question, corner: Corner) -> list[CornerFunctions]:
     if not all(by_area.values()):
         return []
     orders = {a: Orders.of([question.constraints[k] for k in own], question.time) for a, own in by_area.items()}
-    coarse, fine = (Angular.of(question, orders, corner, n) for n in NODES)
-    if coarse is None or fine is None:
+    coarse, fine = NODES
+    angular = Angular.of(question, orders, corner, fine)
+    if angular is None:
         return []
     exponents: list[complex] = []
     profiles: list[np.ndarray] = []
     parts: list[int] = []
     first = orders[corner.sectors[0].area]
     for degree in (0, 1):
-        for profile in fine.from_data(degree) if fine.data_jump(degree, data_size(question, first, degree)) else ():
+        jumps = angular.data_jump(degree, data_size(question, first, degree))
+        for profile in angular.from_data(degree) if jumps else ():
             exponents.append(degree)
             profiles.append(profile)
             parts.append(0)
-    known_before = coarse.eigenpairs()[0]
-    for value, profile in zip(*fine.eigenpairs(), strict=True):
-        known = np.abs(known_before - value).min(initial=np.inf) < 1e-7
-        integer = abs(value.imag) < 1e-9 and abs(value.real - round(value.real)) < 1e-7
-        if not known or integer or value.imag < -1e-9 or len(exponents) >= MOST:
+    found = [pair for pair in zip(*angular.eigenpairs(), strict=True) if not _is_polynomial(pair[0])]
+    other = Angular.of(question, orders, corner, coarse) if found else None
+    known = np.zeros(0) if other is None else other.eigenpairs()[0]
+    for value, profile in found:
+        if np.abs(known - value).min(initial=np.inf) >= 1e-7 or value.imag < -1e-9 or len(exponents) >= MOST:
             continue
         for part in (0,) if abs(value.imag) < 1e-9 else (0, 1):
             exponents.append(value)
@@ -72,6 +74,11 @@ def functions_at(question: Question, corner: Corner) -> list[CornerFunctions]:
         CornerFunctions(centre, s.start, s.end, np.array(exponents), shapes[:, :, k], np.array(parts), lower)
         for k, s in enumerate(corner.sectors)
     ]
+
+
+def _is_polynomial(exponent: complex) -> bool:
+    """Whether r^exponent phi may be one: whole numbers, as all exponents of right angles between values are."""
+    return abs(exponent.imag) < 1e-9 and abs(exponent.real - round(exponent.real)) < 1e-7
 
 
 def data_size(question: Question, orders: Orders, degree: int) -> float:
@@ -238,7 +245,7 @@ class Angular:
     def eigenpairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Exponents (K,) between 0 and HIGHEST without data, and profiles (K, S, C, N)."""
         values, flat = _solved(self.powers)
-        return values, flat.reshape(len(values), len(self.maps), self.channels, -1)
+        return values, flat.reshape(len(values), len(self.maps), self.channels, len(self.maps[0].angles))
 
 
 def _order(condition: Constraint, row: int, orders: Orders) -> int:

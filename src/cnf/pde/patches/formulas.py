@@ -17,7 +17,8 @@ from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.constraints import Constraint
-from cnf.operators.coefficients import DataFunction, Datum, evaluate
+from cnf.operators.coefficients import DataFunction, Datum
+from cnf.operators.evaluation import evaluate
 from cnf.operators.frame import symbol
 from cnf.operators.ranges import Bounds, Ranges
 from cnf.pde.patches.layout import cut_together, gauss, tensor_grid

@@ -19,7 +19,8 @@ from cnf.bases.cells import Cells, Face
 from cnf.bases.diffused_jumps import DiffusedJumps
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
-from cnf.operators.coefficients import Datum, RowFunction, evaluate
+from cnf.operators.coefficients import Datum, RowFunction
+from cnf.operators.evaluation import evaluate
 from cnf.operators.frame import symbol
 from cnf.operators.kinks import Surroundings, kink_arguments, roots
 from cnf.operators.place import HERE

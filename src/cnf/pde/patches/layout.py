@@ -115,17 +115,24 @@ class Counts:
 
 def interior_points(cells: Cells, counts: Counts, orders: Sequence[int]) -> np.ndarray:
     """Points for an equation of these orders, (n, P, D)."""
-    return tensor_grid(cells.lower, cells.upper, counts.inside(orders), counts.orders.time)
+    found = tensor_grid(cells.lower, cells.upper, counts.inside(orders), counts.orders.time)
+    return _without_corners(found, counts.inside(orders), counts)
 
 
 def face_points(lower: np.ndarray, upper: np.ndarray, axis: int, counts: Counts, fewer: bool = False) -> np.ndarray:
     """Points on faces (n, D), (n, P, D)."""
-    found = tensor_grid(lower, upper, counts.fewer(axis) if fewer else counts.face(axis), counts.orders.time)
-    if axis != counts.orders.time or not counts.circular:
-        return found
-    last = np.indices([n for k, n in enumerate(counts.face(axis)) if k != axis]).reshape(len(counts.circular), -1)
-    ends = (last == np.array([[counts.degree[k]] for k in counts.circular])).sum(axis=0)
-    return found[:, ends < 2]  # as many as functions of space
+    along = counts.fewer(axis) if fewer else counts.face(axis)
+    return _without_corners(tensor_grid(lower, upper, along, counts.orders.time), along, counts)
+
+
+def _without_corners(points: np.ndarray, along: Sequence[int], counts: Counts) -> np.ndarray:
+    """Points (n, P, D) of a grid, as many as functions of space where they are as many along its coordinates."""
+    circular = counts.circular
+    if not circular or any(along[k] <= counts.degree[k] for k in circular):
+        return points
+    number = np.indices(along).reshape(len(along), -1)[list(circular)]
+    ends = (number == np.array([[counts.degree[k]] for k in circular])).sum(axis=0)
+    return points[:, ends < 2]
 
 
 @dataclass(frozen=True)

@@ -158,18 +158,24 @@ def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray,
     return total
 
 
-def continued(difference: float, before: float) -> float:
+def continued(difference: float, before: float, worse: bool = False) -> float:
     """The sum of all differences to come, if each is as much smaller than the one before as this one is.
 
-    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part.
+    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part. A
+    field of higher degree that does worse by its own equations has grown what was rounded: its difference says nothing
+    beyond what the one before allows for.
     """
-    return difference / (1 - min(difference / before, SLOWEST)) if before > 0 else difference
+    if before <= 0:
+        return difference
+    if worse:
+        difference = min(difference, SLOWEST * before)
+    return difference / (1 - min(difference / before, SLOWEST))
 
 
-def field_difference(a: Solution, b: Solution, probes: Tensor) -> float:
-    """The largest relative difference of a channel over the probes."""
+def field_difference(a: Solution, b: Solution, probes: Tensor, asked: int | None = None) -> float:
+    """The largest relative difference of a channel over the probes, of the first `asked` channels."""
     with torch.no_grad():
-        left, right = a(probes), b(probes)
+        left, right = a(probes)[:, :asked], b(probes)[:, :asked]
     sizes = right.square().mean(dim=0).sqrt()
     off = (left - right).square().mean(dim=0).sqrt()
     found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())

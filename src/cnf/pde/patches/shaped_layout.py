@@ -253,7 +253,7 @@ def _inside(shaped: Shaped, patch: int, count: int, usual: list[int]) -> np.ndar
         raised += 1
     tables = [chebyshev.chebvander(unit[:, k], usual[k] - 1 + raised) for k in (0, 1)]
     products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(own), -1)
-    _, _, pivot = scipy.linalg.qr(products.T, mode="economic", pivoting=True)
+    _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True)
     return own[np.sort(pivot[: max(count, 0)])]
 
 

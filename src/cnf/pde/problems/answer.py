@@ -58,7 +58,7 @@ class Answer:
 
     def __call__(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
-        return self.solution(points)
+        return self.problem.asked_of(self.solution(points))
 
     @property
     def certificate(self) -> Certificate:
@@ -196,7 +196,7 @@ def make_grid(problem: Problem, solution: Solution, counts: int | Sequence[int] 
     values = torch.full((points.shape[0], len(channels)), math.nan, dtype=torch.float64)
     exact = None
     with torch.no_grad():
-        values[inside] = solution(points[inside]).to(torch.float64)
+        values[inside] = problem.asked_of(solution(points[inside])).to(torch.float64)
         if problem.exact is not None:
             exact = torch.full_like(values, math.nan)
             for k, channel in enumerate(channels):
@@ -215,7 +215,7 @@ def measure_errors(problem: Problem, solution: Solution) -> dict[str, float] | N
     else:
         points = problem.domain.fill(SAMPLED, "random", problem.seed + 1)
         with torch.no_grad():
-            values = solution(points).to(torch.float64)
+            values = problem.asked_of(solution(points)).to(torch.float64)
     found = {}
     for k, channel in enumerate(problem.space.channels):
         if channel not in problem.exact:

@@ -58,7 +58,7 @@ def look_between(problem: Problem, solution: Solution) -> Between:
     mean, most = dict.fromkeys(names, math.nan), dict.fromkeys(names, math.nan)
     boundary = 0.0
     with torch.no_grad():
-        field_size = float(solution(draw_probes(problem)).square().mean().sqrt()) or 1.0
+        field_size = float(problem.asked_of(solution(draw_probes(problem))).square().mean().sqrt()) or 1.0
         for check in problem.drawn():
             off = solution.residual(check).abs()
             if check.name in sizes:

@@ -302,5 +302,16 @@ def refuse_bare_parts(problem: Problem) -> None:
             )
 
 
+def refuse_missing_starts(problem: Problem) -> None:
+    """Refuse derivatives in time that too few conditions start, unless told so or something else may make up for it."""
+    time = problem.domain.dimension - 1
+    ends = (problem.domain.lower[time], problem.domain.upper[time])
+    for place in problem._placing.places:
+        if place.kind in ("file", "nowhere") or (place.fixed or {}).get(time, ends[0]) not in ends:
+            return
+    if problem.solving.underdetermined == "refuse" and (gaps := _initial_gaps(problem)):
+        raise UnderdeterminedError(f"the conditions do not determine the field: {gaps[0]}")
+
+
 def _absent(problem: Problem, channel: str) -> str:
     return "" if _terms(problem, channel) else f"no equation has {channel}"

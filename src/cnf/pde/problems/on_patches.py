@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases import Cover
+from cnf.bases.local_functions import Products
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
@@ -19,13 +20,15 @@ from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
+from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
-from cnf.pde.problems.check import check_problem, refuse_bare_parts
+from cnf.pde.problems.check import check_problem, refuse_bare_parts, refuse_missing_starts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -43,6 +46,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
     started = time.perf_counter()
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
+    refuse_missing_starts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
     trials: list[Trial] = []
 
@@ -51,7 +55,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
         if report is not None:
             report(trials[-1])
 
-    question = question_of(problem)
+    question = with_rates(question_of(problem))
     try:
         adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
     except OverdeterminedError:
@@ -86,7 +90,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
 def question_of(problem: Problem) -> Question:
     """What patches need to know."""
-    placing = problem._placing
+    placing, local = problem._placing, problem.solving.local
     return Question(
         problem.space,
         problem.domain,
@@ -97,6 +101,7 @@ def question_of(problem: Problem) -> Question:
         problem.seed,
         problem.regions,
         problem.jumps,
+        LOCAL_BASES.get(local) if isinstance(local, str) else local,
     )
 
 
@@ -108,6 +113,8 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
         return certificate.rank < mesh.shaped_layout.count * certificate.channels
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
+    if basis.local is not None:  # more functions than conditions, on purpose
+        own += basis.local.size - len(Products(basis.degree, basis.without_corner).exponents)
     free = int(basis.active().sum()) - certificate.rank
     return free > own * basis.cells.count * certificate.channels
 
@@ -129,7 +136,7 @@ def as_trial(found: Round) -> Trial:
 def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
     """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
     with torch.no_grad():
-        size = float(solution(probes).square().mean().sqrt()) or 1.0
+        size = float(problem.asked_of(solution(probes)).square().mean().sqrt()) or 1.0
         values = [check for check in problem.checks() if check.operator.order == 0]
         off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
         return max([look_across(question_of(problem), solution, probes).boundary, *off])
@@ -178,11 +185,11 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
-    orders = orders_of(question_of(problem))
-    if orders.time is not None and orders.along(orders.time) > 1:
+    orders = orders_of(with_rates(question_of(problem)))
+    rates = orders.highest[len(problem.space.channels) :]
+    if any(highest[k] for highest in rates for k in orders.spatial):
         raise ProblemError(
-            "patches follow time derivatives of first order; give the velocity a channel of its own: u_t - v = 0 and "
-            "v_t = ... instead of u_{tt} = ...",
+            "patches take no derivatives in space of u_t beside u_{tt} so far, such as u_{xxt}; use method = 'waves'",
             WHERE,
         )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))

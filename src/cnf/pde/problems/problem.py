@@ -152,6 +152,10 @@ class Problem:
 
         return check_problem(self)
 
+    def asked_of(self, values: Tensor) -> Tensor:
+        """Of the channels of a field (P, C or more) those that were asked for; rates may come after them."""
+        return values[:, : len(self.space.channels)]
+
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
         if self.solving.method == "patches":

@@ -166,7 +166,7 @@ def _use(answer: Answer) -> str:
         "",
         'field = cnf.load("solution.pt")',
         f"x = torch.tensor([[{point}]], dtype=torch.float64)  # columns {', '.join(space.coordinates)}",
-        f"print(field(x))  # {', '.join(space.channels)}",
+        f"print(field(x))  # {', '.join(answer.field.basis.space.channels)}",
         f'print(field.solution.apply(r"\\partial_{_symbol(first)} {_symbol(channel)}", x))',
     ]
     return f"<h2>Going on with the solution</h2><pre>{escape(chr(10).join(lines))}</pre>"

@@ -131,7 +131,7 @@ def filled(arrays: np.ndarray, inside: np.ndarray) -> np.ndarray:
 def evaluate(answer: Answer, points: Tensor) -> np.ndarray:
     """The solution at points, (C, P)."""
     with torch.no_grad():
-        return answer.solution(points).to(torch.float64).cpu().numpy().T.copy()
+        return answer(points).to(torch.float64).cpu().numpy().T.copy()
 
 
 def evaluate_exact(answer: Answer, points: Tensor) -> np.ndarray | None:
