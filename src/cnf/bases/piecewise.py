@@ -93,6 +93,10 @@ class Piecewise(Basis):
         return True
 
     @property
+    def guided_by(self) -> tuple[str, ...]:
+        return tuple(guide.condition.name for guide in self.guides)
+
+    @property
     def brought_conditions(self) -> int:
         return sum(tie.condition.rows for tie in self.ties)
 

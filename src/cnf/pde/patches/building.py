@@ -134,7 +134,8 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         local=local,
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
-    if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
+    twice = said_twice(question, orders, mesh)
+    if mesh.shaped is not None and (given > functions or twice):  # laid out to be as many, so something is said twice
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
     return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
 
@@ -164,6 +165,18 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
         if sample is not None:
             found[k] = sample
     return found
+
+
+def said_twice(question: Question, orders: Orders, mesh: Mesh) -> bool:
+    """Whether parts of the boundary of a planar shape have more conditions than equations of second order take."""
+    if not isinstance(mesh.shaped, Shaped) or mesh.shaped_layout is None:
+        return False
+    most = len(orders.channels) - sum(orders.multipliers)
+    for arc in mesh.shaped_layout.arcs:
+        own = [k for k in range(len(question.places)) if question.holds(k, arc.curve, arc.points, arc.normals)]
+        if sum(len(question.constraints[k].operator.rows) for k in own) > most:
+            return True
+    return False
 
 
 def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:

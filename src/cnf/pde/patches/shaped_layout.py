@@ -1,4 +1,4 @@
-"""Layout on a shaped domain: as many conditions as functions for every patch, whatever its outline.
+"""Layout on a shaped domain: as many conditions as functions for every patch, fewer and guides where it is cut.
 
 Neighbours share their conditions as boxes do: values at points of the finer side, fluxes at those of the coarser one.
 What is left of a patch's functions goes to its boundary and its inside: as many points along the boundary as the
@@ -59,7 +59,7 @@ class ShapedLayout:
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
     and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
-    which what exact conditions leave open is fitted.
+    which what exact conditions leave open is fitted; `room` is how many functions per channel that is.
     """
 
     interior: np.ndarray
@@ -71,6 +71,7 @@ class ShapedLayout:
     start: np.ndarray | None = None
     guides: np.ndarray | None = None
     guiding_arcs: tuple[Arc, ...] = ()
+    room: int = 0
 
     @property
     def count(self) -> int:
@@ -79,8 +80,13 @@ class ShapedLayout:
         return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
 
 
-def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = ()) -> ShapedLayout:
+def lay_out(
+    shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = (), guided: bool = True
+) -> ShapedLayout:
     """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
+
+    Polynomials on a patch that fills a part of its frame are hardly told apart by as many conditions, and what these
+    leave nearly open is anything between the points: `guided`, such a patch has fewer exact ones, and guides.
 
     Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
     more the field is worse by orders of magnitude.
@@ -90,18 +96,19 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
     inside, restrained, arcs, along = [], [], [], []
+    room = 0
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
-        if shaped.whole[patch]:
-            around = max(left - usual[0] * usual[1], 1) if runs else 0
-            inner, held, counts = left - around, usual[0] * usual[1], divide(around, lengths) if runs else []
-        else:
-            inner = held = round(EXACT * usual[0] * usual[1])
-            counts = [
-                max(1, round((EXACT if run.interface < 0 else 1.0) * length * max(degree)))
-                for run, length in zip(runs, lengths, strict=True)
-            ]
+        cut = guided and not shaped.whole[patch]
+        share = EXACT if cut else 1.0
+        along_it = [share if run.interface < 0 else 1.0 for run in runs]
+        along_it = [part * length * max(degree) for part, length in zip(along_it, lengths, strict=True)]
+        around = max(left - usual[0] * usual[1], round(sum(along_it)) - 1, 1) if runs else 0
+        counts = [max(1, round(n)) for n in along_it] if cut else divide(around, lengths) if runs else []
+        held = round(share * usual[0] * usual[1])
+        inner = held if cut else left - around
+        room += functions - int(taken[patch]) - inner - sum(counts)
         for run, count in zip(runs, counts, strict=True):
             if run.interface < 0:
                 arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2), patch))
@@ -112,6 +119,7 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
     owner, restrained_owner = (
         np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
     )
+    guides, guiding_arcs = _guides(shaped, degree) if guided else (None, ())
     return ShapedLayout(
         np.concatenate(inside),
         np.concatenate(restrained),
@@ -120,7 +128,9 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
         seams,
         _borders(shaped, along, stiffness),
         None,
-        *_guides(shaped, degree),
+        guides,
+        guiding_arcs,
+        room,
     )
 
 

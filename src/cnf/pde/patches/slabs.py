@@ -73,7 +73,8 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            known[id(slab.shaped)] = (lay_out(slab.shaped, tuple(planar)), *start_points(slab.shaped, tuple(planar)))
+            layout = lay_out(slab.shaped, tuple(planar), guided=False)
+            known[id(slab.shaped)] = (layout, *start_points(slab.shaped, tuple(planar)))
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
