@@ -68,7 +68,7 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, regions, dimension)
+            cells = _from_tables(cells, patch, frames, regions, dimension, time is not None)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
@@ -186,6 +186,7 @@ def _from_tables(
     frames: Tensor | None,
     regions: Sequence | None,
     dimension: int,
+    timed: bool,
 ) -> Cells | Cover:
     tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
     if patch is None or frames is None:
@@ -193,7 +194,7 @@ def _from_tables(
     ends = frames.detach().to(torch.float64).cpu().numpy()
     if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
         raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
-    partition = None if regions is None else Partition(regions, dimension)
+    partition = None if regions is None else Partition(regions, dimension - timed)
     return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition)
 
 

@@ -17,7 +17,7 @@ from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
-from cnf.pde.patches.adapting import adapt
+from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
@@ -41,8 +41,8 @@ PROBES = 2000
 WHERE = ("solve", "method")
 
 
-def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
-    """Refine, solve, certify; `report` is called with every round."""
+def solve_on_patches(problem: Problem, report: Report | None = None, most: int = ROUNDS) -> Answer:
+    """Refine, solve, certify; `report` is called with every round, of which there are so many at `most`."""
     started = time.perf_counter()
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
@@ -57,7 +57,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
     question = with_rates(question_of(problem))
     try:
-        adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
+        missed = partial(miss_values, problem, probes)
+        adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -217,8 +218,11 @@ def refuse_in_regions(problem: Problem) -> None:
     """What patches cannot do yet where there are regions."""
     regions, channels = problem.regions, len(problem.space.channels)
     assert regions is not None
-    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
-        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    if regions.space.dimension != 2 and regions.flat_at is None:
+        raise ProblemError(
+            "in space, regions meet in flat faces across the coordinates so far: boxes, and what they make together",
+            ("regions",),
+        )
     for k, name in enumerate(regions.names):
         places = problem._placing.places
         own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
@@ -231,6 +235,12 @@ def refuse_in_regions(problem: Problem) -> None:
     question = question_of(problem)
     if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
         raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
+    orders = orders_of(question)
+    if not orders.second or (orders.time is not None and orders.along(orders.time) > 1):
+        raise ProblemError(
+            "equations of regions have second derivatives along all coordinates of space and first ones in time so far",
+            ("equations",),
+        )
 
 
 def refuse_inner_slices(problem: Problem) -> None:
