@@ -145,6 +145,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         channel_degrees=counts.by_channel,
         guides=make_guides(question, mesh),
         local=local,
+        corner_depth=max(1, counts.depth),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     twice = said_twice(question, orders, mesh)
