@@ -19,6 +19,7 @@ from cnf.operators.expansion import Probe, Request
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+from cnf.systems.tied_account import TiedAccount
 
 Factor = TiedFactor | MarchedFactor
 
@@ -162,20 +163,6 @@ def refined(factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarr
     second = first + factor.solve(*off)
     better = all(np.linalg.norm(b) <= np.linalg.norm(a) for a, b in zip(off, missing(second), strict=True))
     return second if better else first
-
-
-class TiedAccount(Account):
-    """Cells factored one by one, ties by one sparse system."""
-
-    def __init__(self, factor: Factor, cells: int):
-        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
-        self._rank = factor.rank
-
-    def rank(self) -> int:
-        return self._rank
-
-    def condition(self) -> float:
-        return float("nan")
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,6 +68,8 @@ class Regions:
             Difference, outer=domain, holes=tuple(shapes.values()), name=None, lower=domain.lower, upper=domain.upper
         )
 
+        if self.rest is None and len(listed) == 1:
+            raise DomainError(f"the region {listed[0][0]!r} fills the whole domain; leave it out, or make it smaller")
         if domain.dimension == 2:
             self._refuse_contact()
 
