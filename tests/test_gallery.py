@@ -42,6 +42,7 @@ BOUNDS: dict[str, dict[str, float]] = {
     "inverse_source": {"u": 1e-8, "q": 1e-6},
     "jump": {"u": 1e-9},
     "layer": {"u": 1e-9},
+    "layered_wall": {"u": 1e-8},
     "lshape": {"u": 1e-5},
     "neumann": {"u": 1e-11},
     "periodic": {"u": 1e-10},

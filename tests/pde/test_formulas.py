@@ -62,6 +62,13 @@ def test_a_small_bump_is_no_peak_and_is_seen():
     assert (cells.upper - cells.lower)[near, 0].max() < 0.02
 
 
+def test_rounding_is_not_followed():
+    """(x - e^{x}) sin(pi y) on the side y = 1 is 1e-16 and nothing but rounding: no cell is cut for it."""
+    rounded = Formula((X - sp.exp(X)) * sp.sin(sp.pi * Y), ("x", "y"), {}, axis=1, position=1.0)
+    other = Formula(rounded.expression, ("x", "y"), {}, axis=0, position=1.0)
+    assert follow(Cells([0, 0], [1, 1]), [10, 10], [rounded, other], 1e-3, 0, None).count == 1
+
+
 def test_second_opinions_are_not_certified(monkeypatch: pytest.MonkeyPatch):
     """The certificate of a field that only says how far another one is off would be measured for nothing."""
     measured: list[int] = []

@@ -288,13 +288,6 @@ def test_mistakes_are_named(message: str):
 def test_regions_of_other_kinds_are_refused():
     with pytest.raises(DomainError, match="1 to 100 regions"):
         Regions(SQUARE, {})
-    with pytest.raises(ProblemError, match="plane domains"):
-        cnf.Problem(
-            "x y z",
-            domain=Box((0, 0, 0), (1, 1, 1)),
-            regions={"a": Box((0, 0, 0), (1, 1, 0.5))},
-            equations={"interior": r"-\Delta u = 1", "boundary": "u = 0"},
-        ).solve()
 
 
 def test_from_a_file(tmp_path: Path):

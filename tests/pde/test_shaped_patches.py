@@ -124,6 +124,7 @@ def test_exponents_are_those_of_the_literature():
     laplace = {"interior": r"-\Delta u = 1", "boundary": "u = 0"}
     assert np.allclose(exponents(L_SHAPE, (0, 0), equations=laplace)[:4], [2 / 3, 4 / 3, 8 / 3, 10 / 3], atol=1e-8)
     assert not len(exponents(L_SHAPE, (1, 1), equations=laplace))
+    assert not len(exponents(Polygon([(0, 0), (1, 0), (0, 1)]), (1, 0), equations=laplace))  # 4 is the first of all
     mixed = {"interior": r"-\Delta u = 1", "edge 4": r"\partial_n u = 0", "boundary except edge 4": "u = 0"}
     assert np.allclose(exponents(L_SHAPE, (0, 0), equations=mixed)[:3], [1 / 3, 5 / 3, 7 / 3], atol=1e-8)
     elastic = exponents(SQUARE, (0, 0), channels="u v", equations=cantilever("1"))

@@ -2,6 +2,7 @@
 
 A shape is a list: ["box", lower, upper], ["ball", centre, radius], ["polygon", vertices], ["union", shapes],
 ["intersection", shapes], ["difference", shape, holes]. Points in none of the regions are in the rest, the last one.
+Regions do not move: coordinates beyond those of the shapes, that of time, are not looked at.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Partition:
         return len(self.shapes) + 1
 
     def number(self, points: np.ndarray) -> np.ndarray:
-        """The region of every point (P, D), (P,)."""
+        """The region of every point (P, D), (P,); the first coordinates are those of the shapes."""
+        points = points[:, : self.dimension]
         found = np.full(len(points), len(self.shapes))
         for k in reversed(range(len(self.shapes))):
             found[_depth(self.shapes[k], points) >= -self._tiny] = k

@@ -13,14 +13,14 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.polynomial import chebyshev
 from torch import Tensor
 from torch.nn.functional import pad
 
 from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
-from cnf.bases.corner_functions import CornerDerivative, CornerFunctions, chebyshev_table
+from cnf.bases.corner_functions import CornerDerivative, CornerFunctions
 from cnf.bases.cover import Cover
+from cnf.bases.local_functions import Given, LocalFunctions, Products
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
@@ -56,7 +56,8 @@ class Piecewise(Basis):
     the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
     slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
     none: the functions of that corner are functions of the patch. `channel_degrees` (C, D) are those of channels that
-    have lower ones, as a pressure has beside velocities.
+    have lower ones, as a pressure has beside velocities. `local` is a basis on the cell from -1 to 1 whose functions,
+    scaled to every cell, take the place of polynomials: as many as these, if conditions are laid out for their degree.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -76,6 +77,7 @@ class Piecewise(Basis):
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
+        local: Basis | None = None,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -83,7 +85,7 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, regions, by_total_degree, dimension)
+            cells = _from_tables(cells, patch, frames, regions, by_total_degree, dimension, time is not None)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
@@ -92,7 +94,10 @@ class Piecewise(Basis):
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
-        super().__init__(space, cells.count * self.local_size)
+        super().__init__(space)
+        self.local = _checked_local(local, space, self.channel_degrees)
+        self.smoothness = None if local is None else local.smoothness
+        self._size = cells.count * self.local_size
 
     @property
     def local_size(self) -> int:
@@ -108,9 +113,12 @@ class Piecewise(Basis):
         return sum(tie.condition.rows for tie in self.ties)
 
     def known_detail(self) -> Detail:
-        """As Chebyshev polynomials of that degree on the smallest cell."""
+        """As Chebyshev polynomials of that degree, or as the chosen functions, on the smallest cell."""
         half = (self.cells.upper - self.cells.lower).min(axis=0) / 2
-        return Even(np.array(self.degree) / half)
+        if self.local is None:
+            return Even(np.array(self.degree) / half)
+        own = self.local.detail()
+        return Even(own.pace(-np.ones((1, self.dimension)), np.ones((1, self.dimension)))[0] / half, own.doubt)
 
     def degrees(self) -> np.ndarray:
         """The total degree of every function of a cell, (n,); 0 for those of a corner."""
@@ -149,7 +157,10 @@ class Piecewise(Basis):
         return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:
-        return PiecewiseEvaluator(self.cells, self.degree, self.without_corner, self.corners, self.at_corner)
+        functions: LocalFunctions = Products(self.degree, self.without_corner)
+        if self.local is not None:
+            functions = Given(self.local.snapshot(), self.local.size, self.dimension)
+        return PiecewiseEvaluator(self.cells, functions, self.corners, self.at_corner)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -168,6 +179,7 @@ class Piecewise(Basis):
             "corners": [list(c.as_parts()) for c in self.corners],
             "at_corner": torch.from_numpy(self.at_corner),
             "channel_degrees": None if self.channel_degrees is None else [list(d) for d in self.channel_degrees],
+            "local": self.local,
         }
 
 
@@ -192,6 +204,7 @@ def _from_tables(
     regions: Sequence | None,
     by_total_degree: Tensor | None,
     dimension: int,
+    timed: bool,
 ) -> Cells | Cover:
     tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
     if patch is None or frames is None:
@@ -199,7 +212,7 @@ def _from_tables(
     ends = frames.detach().to(torch.float64).cpu().numpy()
     if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
         raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
-    partition = None if regions is None else Partition(regions, dimension)
+    partition = None if regions is None else Partition(regions, dimension - timed)
     marked = None if by_total_degree is None else by_total_degree.cpu().numpy()
     return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition, marked)
 
@@ -234,6 +247,16 @@ def _checked_degrees(
     return found
 
 
+def _checked_local(given: Basis | None, space: Space, channel_degrees: object) -> Basis | None:
+    if given is None:
+        return None
+    if not isinstance(given, Basis) or given.dimension != len(space.coordinates) or not given.shared:
+        raise BasisError(f"`local` is a basis of {len(space.coordinates)} coordinates that all channels share")
+    if channel_degrees is not None:
+        raise BasisError("chosen functions are for channels of the same order; leave `channel_degrees` or `local` out")
+    return given
+
+
 def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
     tie = given if isinstance(given, Tie) else Tie(*given)
     count = tie.condition.points.shape[0]
@@ -253,18 +276,14 @@ class PiecewiseEvaluator:
     """The functions of the cells; `local_rows` looks at those of one cell per point only."""
 
     cells: Cells | Cover
-    degree: tuple[int, ...]
-    without_corner: tuple[int, ...] = ()
+    functions: LocalFunctions
     corners: tuple[CornerFunctions, ...] = ()
     at_corner: np.ndarray | None = None  # (patches,)
 
-    @cached_property
+    @property
     def exponents(self) -> np.ndarray:
-        """The degrees of every polynomial of a cell, (n, D)."""
-        grids = np.meshgrid(*[np.arange(p + 1) for p in self.degree], indexing="ij")
-        every = np.stack([g.ravel() for g in grids], axis=1)
-        top = (every == np.array(self.degree))[:, list(self.without_corner)].sum(axis=1)
-        return every[top < 2]
+        """The degrees of every function of a cell but those of a corner, (n, D)."""
+        return self.functions.exponents
 
     @property
     def local_size(self) -> int:
@@ -277,27 +296,8 @@ class PiecewiseEvaluator:
 
     @property
     def polynomial(self) -> np.ndarray:
-        """Which of the functions of a patch are polynomials, (n,) bool; the others are those of a corner."""
+        """Which of the functions of a patch are polynomials or chosen ones, (n,) bool; others are those of a corner."""
         return np.arange(self.local_size) < self.exponents.shape[0]
-
-    @cached_property
-    def _columns(self) -> Tensor | None:
-        """Which of all products are functions, None if all are."""
-        if self.exponents.shape[0] == int(np.prod([p + 1 for p in self.degree])):
-            return None
-        return torch.from_numpy(np.ravel_multi_index(self.exponents.T, [p + 1 for p in self.degree]))
-
-    @cached_property
-    def _slopes(self) -> list[Tensor]:
-        """Per coordinate, the matrix (p + 1, p + 1) from coefficients to those of the derivative."""
-        found = []
-        for p in self.degree:
-            matrix = np.zeros((p + 1, p + 1))
-            for k in range(1, p + 1):
-                slope = chebyshev.chebder(np.eye(p + 1)[k][: k + 1])
-                matrix[: len(slope), k] = slope
-            found.append(torch.from_numpy(matrix))
-        return found
 
     def locate(self, x: Tensor) -> Tensor:
         """The cell of every point, (P,)."""
@@ -309,11 +309,7 @@ class PiecewiseEvaluator:
         low, high = self.cells.lower[number], self.cells.upper[number]
         centre, half = (torch.from_numpy(a).to(x) for a in ((low + high) / 2, (high - low) / 2))
         z = (x - centre) / half
-        indices = wanted(requests)
-        tables = [self._table(z[:, k], k, {i[k] for i in indices}, half[:, k]) for k in range(x.shape[1])]
-        found = {index: _product([t[n] for t, n in zip(tables, index, strict=True)]) for index in indices}
-        if self._columns is not None:
-            found = {index: value[:, self._columns] for index, value in found.items()}
+        found = self.functions.derivatives(z, half, wanted(requests))
         rows = combine(found, requests)
         return torch.cat([rows, self._corner_rows(x, number, half, requests)], dim=2) if self.extra else rows
 
@@ -346,14 +342,6 @@ class PiecewiseEvaluator:
         """Those that were asked for, which do not depend on the points."""
         return {}
 
-    def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
-        """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""
-        matrix = chebyshev_table(z, self.degree[axis])
-        slope = self._slopes[axis].to(z)
-        return {
-            n: matrix if n == 0 else matrix @ torch.linalg.matrix_power(slope, n) / half[:, None] ** n for n in orders
-        }
-
     @property
     def work(self) -> int:
         """Numbers that are worked out at a point."""
@@ -370,11 +358,3 @@ class PiecewiseEvaluator:
         n = local.shape[2]
         columns = (cells[:, None] * n + torch.arange(n, device=x.device))[:, None].expand_as(local)
         return x.new_zeros(x.shape[0], local.shape[1], self.cells.count * n).scatter(2, columns, local)
-
-
-def _product(factors: Sequence[Tensor]) -> Tensor:
-    """(P, p + 1) per coordinate -> (P, n), the last coordinate fastest."""
-    found = factors[0]
-    for factor in factors[1:]:
-        found = (found[:, :, None] * factor[:, None, :]).flatten(1)
-    return found

@@ -268,6 +268,22 @@ def _side_finder(inside: Inside, step: float, earlier: Sequence[Inside], beyond:
     return sides
 
 
+def named_first(domain: Domain) -> list[tuple[Domain, tuple[str, ...]]]:
+    """The shapes of a domain and their names; where boundaries coincide, the one with a name counts."""
+    return sorted(domain._leaves(), key=lambda own: not own[1])
+
+
+def by_shape(domain: Domain, points: np.ndarray, near: float) -> list[tuple[Piece, np.ndarray]]:
+    """Points (P, D) of the boundary by the shape that has it that `near`: a piece with its names, and which points."""
+    found, open_ = [], np.ones(len(points), dtype=bool)
+    for leaf, names in named_first(domain):
+        own = open_ & (np.abs(leaf._bound(points)) <= near)
+        if own.any():
+            found.append((Piece(names), own))
+        open_ &= ~own
+    return found
+
+
 def _may_touch(a: Domain, b: Domain, slack: float) -> bool:
     ends = zip(a.lower, a.upper, b.lower, b.upper, strict=True)
     return all(low <= top + slack and bottom <= high + slack for low, high, bottom, top in ends)

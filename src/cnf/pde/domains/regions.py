@@ -17,12 +17,13 @@ import torch
 from cnf.bases import Partition
 from cnf.errors import DomainError
 from cnf.pde.domains.ball import Ball
-from cnf.pde.domains.boundary import Curve, Piece, spread, trim_all
+from cnf.pde.domains.boundary import Arrays, Curve, Piece, spread, trim_all
 from cnf.pde.domains.box import Box
 from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
 from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
 from cnf.pde.domains.outline import Outline
 from cnf.pde.domains.polygon import Polygon, _signed_area
+from cnf.pde.domains.timed import Timed
 
 REST = "rest"
 INTERFACE = "interface"
@@ -31,6 +32,9 @@ TRACED = 513  # points of a curve at which the end of an interface is looked for
 ZOOMS = 6
 CONTACT = 1e-3  # of the domain: what shapes share that touch; and of a right angle: curves that meet so flat touch
 ADVICE = "only; move it a little apart, or let it end there at an angle"
+FLAT = 1e-9  # of the coordinates: faces of regions this flat lie across one of them
+LOOKED_AT = 64  # points of a piece of an interface
+GOLDEN = (5**0.5 - 1) / 2  # multiples of it spread evenly over the unit interval
 NEAR = 1e-6  # of the domain: ends of interfaces this near to the boundary lie on it
 
 
@@ -41,41 +45,68 @@ class Interface:
     first: int
     second: int
     pieces: tuple[Piece, ...]
+    during: tuple[float, float] | None = None  # start and end of time
 
-    def sample(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """About `count` points (P, D) spread evenly, and the normals."""
-        return spread(self.pieces, count, seed)
+    def sample(self, count: int, seed: int) -> Arrays:
+        """About `count` points (P, D) spread evenly, and the normals, of space only."""
+        points, normals = spread(self.pieces, count, seed)
+        return (points, normals) if self.during is None else at_times(points, normals, count, self.during, seed)
+
+    @cached_property
+    def flat_at(self) -> tuple[tuple[int, float], ...] | None:
+        """The coordinates it lies across and where, (axis, position) each; None if it is not made of such faces."""
+        found: set[tuple[int, float]] = set()
+        for piece in self.pieces:
+            points, normals = spread([piece], LOOKED_AT, 0)
+            axis = int(np.abs(normals[0]).argmax())
+            here = points[:, axis]
+            if np.abs(normals).min(axis=0)[axis] < 1 - FLAT or np.ptp(here) > FLAT * max(
+                1.0, float(np.abs(here).max())
+            ):
+                return None
+            found.add((axis, float(np.median(here))))
+        return tuple(sorted(found))
+
+
+def at_times(points: np.ndarray, normals: np.ndarray, count: int, during: tuple[float, float], seed: int) -> Arrays:
+    """At least `count` points of space (P, d) and their normals, each at a moment of its own."""
+    number = np.arange(max(count, len(points)))
+    share = np.mod(np.random.default_rng(seed).random() + number * GOLDEN, 1.0)
+    own = number % len(points)
+    return np.column_stack([points[own], during[0] + share * (during[1] - during[0])]), normals[own]
 
 
 class Regions:
-    """Shapes inside a domain by name; what they leave of it is called "rest"."""
+    """Shapes inside a domain by name; what they leave of it is called "rest". In time, shapes of space: they stay."""
 
     def __init__(self, domain: Domain, shapes: Mapping[str, Domain]):
         if not shapes or len(shapes) > MOST:
             raise DomainError(f"expected from 1 to {MOST} regions, got {len(shapes)}")
         self.domain, self.shapes = domain, dict(shapes)
+        self.space = space = domain.space if isinstance(domain, Timed) else domain
+        self.during = (domain.start, domain.end) if isinstance(domain, Timed) else None
         for name, shape in self.shapes.items():
             _check(name, shape, domain)
-        self.partition = Partition([_as_data(shape, name) for name, shape in self.shapes.items()], domain.dimension)
+        self.partition = Partition([_as_data(shape, name) for name, shape in self.shapes.items()], space.dimension)
         listed = list(self.shapes.items())
         for k, (name, shape) in enumerate(listed):
             for other, earlier in listed[:k]:
-                if _meet(shape, earlier):
+                shared = np.minimum(shape.upper, earlier.upper) - np.maximum(shape.lower, earlier.lower)
+                if shared.min() > FLAT * space._size and _meet(shape, earlier):  # more than rounding
                     raise DomainError(
                         f"the regions {other!r} and {name!r} overlap; cut one by the other: type = 'difference'"
                     )
         self.rest = _unless_empty(
-            Difference, outer=domain, holes=tuple(shapes.values()), name=None, lower=domain.lower, upper=domain.upper
+            Difference, outer=space, holes=tuple(shapes.values()), name=None, lower=space.lower, upper=space.upper
         )
-
         if self.rest is None and len(listed) == 1:
             raise DomainError(f"the region {listed[0][0]!r} fills the whole domain; leave it out, or make it smaller")
-        if domain.dimension == 2:
+        if space.dimension == 2:
             self._refuse_contact()
 
     def _refuse_contact(self) -> None:
         """Interfaces that touch the boundary or each other leave cusps that no patch fits."""
-        size = max(np.subtract(self.domain.upper, self.domain.lower))
+        size = max(np.subtract(self.space.upper, self.space.lower))
         for face in self.interfaces:
             first, second = self.names[face.first], self.names[face.second]
             for curve in (piece for piece in face.pieces if isinstance(piece, Curve) and not piece.closed):
@@ -84,9 +115,9 @@ class Regions:
                     raise DomainError(
                         f"the region {first!r} touches the region {second!r} at {_shown(points[0])} {ADVICE}"
                     )
-                across = np.abs(self.domain._depth(points)) <= NEAR * size  # ends on the outer boundary
+                across = np.abs(self.space._depth(points)) <= NEAR * size  # ends on the outer boundary
                 step = 1e-6 * size * np.eye(2)
-                slope = np.stack([self.domain._bound(points + d) - self.domain._bound(points - d) for d in step], 1)
+                slope = np.stack([self.space._bound(points + d) - self.space._bound(points - d) for d in step], 1)
                 slope /= np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-300)
                 for k in np.flatnonzero(across & (np.abs((slope * normals).sum(axis=1)) > 1 - CONTACT)):
                     raise DomainError(f"the region {first!r} touches the boundary at {_shown(points[k])} {ADVICE}")
@@ -96,31 +127,47 @@ class Regions:
         """In the order of their numbers; the rest, if there is any, last."""
         return (*self.shapes, REST) if self.rest is not None else tuple(self.shapes)
 
-    def part(self, number: int) -> Domain:
-        """A region as a domain."""
+    def in_space(self, number: int) -> Domain:
+        """A region as a domain of space."""
         if number < len(self.shapes):
             return list(self.shapes.values())[number]
         assert self.rest is not None
         return self.rest
 
+    def part(self, number: int) -> Domain:
+        """A region as a domain, in time as long as the whole."""
+        shape = self.in_space(number)
+        return shape if self.during is None else Timed(shape, *self.during)
+
     def number(self, points: np.ndarray) -> np.ndarray:
-        """The region of every point (P, D) of the domain, (P,)."""
+        """The region of every point (P, D) of the domain, or of its space, (P,)."""
         return np.minimum(self.partition.number(points), len(self.names) - 1)
 
     def inside(self, number: int, points: np.ndarray) -> np.ndarray:
-        """Which points (P, D) lie in a region, (P,) bool."""
-        return self.domain._inside(points) & (self.number(points) == number)
+        """Which points (P, D) of space, at whatever time, lie in a region, (P,) bool."""
+        return self.space._inside(points[:, : self.space.dimension]) & (self.number(points) == number)
 
     @cached_property
     def interfaces(self) -> tuple[Interface, ...]:
         found = []
         for first in range(len(self.shapes)):
-            leaves = list(self.part(first)._leaves())
+            leaves = list(self.in_space(first)._leaves())
             for second in range(first + 1, len(self.names)):
                 pieces = trim_all(partial(self.inside, first), leaves, partial(self.inside, second))
                 if pieces:
-                    found.append(Interface(first, second, tuple(pieces)))
+                    found.append(Interface(first, second, tuple(pieces), self.during))
         return tuple(found)
+
+    @cached_property
+    def flat_at(self) -> list[list[float]] | None:
+        """Per coordinate of space, where interfaces lie across it; None if some are curved or run at an angle."""
+        found: list[set[float]] = [set() for _ in self.space.lower]
+        for face in self.interfaces:
+            if face.flat_at is None:
+                return None
+            for axis, position in face.flat_at:
+                found[axis].add(position)
+        return [sorted(positions) for positions in found]
 
     def between(self, names: Sequence[str]) -> list[Interface]:
         """The interfaces of one region, or that of two."""
@@ -145,7 +192,7 @@ class Regions:
             distance = np.square(places - self._ends[:, None]).sum(axis=2)
             best = np.clip(arcs, curve.start, curve.end)[np.arange(len(arcs)), distance.argmin(axis=1)]
             arcs, step = best[:, None] + step * np.linspace(-1, 1, 65), step / 32
-        near = np.sqrt(distance.min(axis=1)) <= NEAR * max(np.subtract(self.domain.upper, self.domain.lower))
+        near = np.sqrt(distance.min(axis=1)) <= NEAR * max(np.subtract(self.space.upper, self.space.lower))
         return np.unique(best[near])
 
     def on_boundary(self, curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -157,8 +204,8 @@ class Regions:
 
     def touching(self, sample: Sample) -> np.ndarray:
         """The regions of points, (P,); on the boundary, those on the inner side of it."""
-        points = sample.points.numpy()
-        size = max(b - a for a, b in zip(self.domain.lower, self.domain.upper, strict=True))
+        points = sample.points.numpy()[:, : self.space.dimension]
+        size = max(b - a for a, b in zip(self.space.lower, self.space.upper, strict=True))
         return self.number(points if sample.normals is None else points - 1e-9 * size * sample.normals.numpy())
 
 
@@ -166,7 +213,8 @@ def _shown(point: np.ndarray) -> str:
     return f"({point[0]:.4g}, {point[1]:.4g})"
 
 
-def _check(name: object, shape: Domain, domain: Domain) -> None:
+def _check(name: object, shape: Domain, whole: Domain) -> None:
+    domain = whole.space if isinstance(whole, Timed) else whole
     if not isinstance(name, str) or not name.strip() or name != name.strip() or "," in name or "=" in name:
         raise DomainError(f"a region is called by a text without commas and equal signs, got {name!r}")
     if name == REST or name in RESERVED or name.startswith((EXCEPT, f"{INTERFACE} ")) or name in domain.parts:
@@ -175,7 +223,8 @@ def _check(name: object, shape: Domain, domain: Domain) -> None:
             "parts of the boundary have a meaning already; rename it"
         )
     if shape.dimension != domain.dimension:
-        raise DomainError(f"the region {name!r} has {shape.dimension} coordinates, the domain {domain.dimension}")
+        hint = "" if whole is domain else " without time; regions are shapes of space and stay where they are"
+        raise DomainError(f"the region {name!r} has {shape.dimension} coordinates, the domain {domain.dimension}{hint}")
     if not _meet(shape, domain):
         raise DomainError(f"the region {name!r} lies outside the domain; move it, or leave it out")
     beyond = _unless_empty(Difference, outer=shape, holes=(domain,), name=None, lower=shape.lower, upper=shape.upper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,17 +16,18 @@ from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
-from cnf.pde.patches.building import Mesh, build_field, holds_on, orders_of
+from cnf.pde.patches.aligned import meets_faces
+from cnf.pde.patches.building import Mesh, build_field, holds_on, is_aligned, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.edges import edge_potentials
-from cnf.pde.patches.formulas import Formula, follow, known_formulas
+from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
 from cnf.pde.patches.sectors import corners_of
@@ -72,8 +73,9 @@ def adapt(
     probes: Tensor,
     report: Callable[[Round], object],
     missed: Callable[[Solution], float] = lambda solution: 0.0,
+    most: int = ROUNDS,
 ) -> Adapted:
-    """Refine until the estimate is below the target, or nothing more is to be had.
+    """Refine until the estimate is below the target, or nothing more is to be had, in so many rounds at `most`.
 
     `probes` (P, D) compare fields; the estimate is never below what `missed` says that a field misses of its boundary.
     """
@@ -86,11 +88,8 @@ def adapt(
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
-    solid = domain.dimension == 3 and orders.time is None and not domain._is_box
-    corners_at = list(dict.fromkeys(c.centre for c in corners))
-    cells = first_solid_cells(domain) if solid else first_cells(domain, corners_at, question.regions)
     cells = follow(
-        cut_at(cells, breaks(question)) if domain._is_box else cells,
+        cells_to_begin_with(question, corners),
         [p - 2 for p in degree],
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
@@ -137,7 +136,7 @@ def adapt(
             rounds.append(found)
             report(found)
             last = found
-            stuck = _stuck(rounds, started, target)
+            stuck = len(rounds) >= most or _stuck(rounds, started, target)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
             if min(last.worst, moved / NEARLY) <= goal or stuck or raised or len(rounds) == 1:
                 estimates[len(rounds) - 1], finer = estimate_of(last)
@@ -167,6 +166,17 @@ def adapt(
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
 
 
+def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
+    """As the domain, its regions, corners and kinks of right-hand sides ask for."""
+    domain, regions = question.domain, question.regions
+    if domain.dimension == 3 and question.time is None and not domain._is_box:
+        return first_solid_cells(domain, regions)
+    flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
+    centres = list(dict.fromkeys(c.centre for c in corners))
+    cells = first_cells(domain, centres, regions) if flat is None else cut_at(first_cells(domain), flat)
+    return cut_at(cells, breaks(question)) if domain._is_box else cells
+
+
 def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
     """Along every coordinate; what is carried along varies in time as it does in space."""
     if carried:
@@ -194,30 +204,43 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
 def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     """Of the equations inside, of those on the faces of the box or on the boundary, and of those on interfaces."""
     domain, regions = question.domain, question.regions
-    found: list[Formula] = []
+    found: list[Formula] = interface_formulas(question)
     for k in question.inside:
-        area = question.places[k].region
-        meets = partial(meets_domain, domain if regions is None or area is None else regions.part(area))
-        found += known_formulas(question.constraints[k], meets=meets)
+        found += known_formulas(question.constraints[k], meets=_within(question, k))
     if domain.dimension == 3 and orders.time is None and not domain._is_box:
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
                 found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
         return found
-    if not domain._is_box or regions is not None:
+    if not domain._is_box or (regions is not None and not is_aligned(domain, regions)):
         for k, condition in enumerate(question.constraints):
             if orders.time is not None and orders.time in (question.places[k].fixed or {}):
                 found += known_formulas(condition, orders.time, domain.lower[orders.time])
                 continue
-            own = [c for c in curves_of(domain) if question.holds(k, c, *c.at(c.start + c.measure * INNER))]
+            own = [c for c in curves_of(domain) if holds_somewhere(question, k, c)]
             found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
-        return found + interface_formulas(question)
+        return found
     for face in Cells(domain.lower, domain.upper).faces():
-        for place, condition in zip(question.places, question.constraints, strict=True):
+        for k, (place, condition) in enumerate(zip(question.places, question.constraints, strict=True)):
             if place.kind != "interior" and holds_on(place, face, orders):
-                found += known_formulas(condition, face.axis, face.position)
+                found += known_formulas(condition, face.axis, face.position, _within(question, k))
     return found
+
+
+def holds_somewhere(question: Question, k: int, curve: Curve) -> bool:
+    """Whether equation k holds on a curve of the boundary, or on that part of it which its region has."""
+    area, regions = question.places[k].region, question.regions
+    inner, _ = curve.at(curve.start + curve.measure * INNER)
+    if question.places[k].kind == "interior" or not holds_along(question.places[k], curve, inner):
+        return False
+    return regions is None or area is None or area in regions.on_boundary(curve)[2]
+
+
+def _within(question: Question, k: int) -> Meets:
+    """Which cells have a part of the region that equation k is restricted to, or of the domain."""
+    area, regions = question.places[k].region, question.regions
+    return partial(meets_domain, question.domain if regions is None or area is None else regions.part(area))
 
 
 def interface_formulas(question: Question) -> list[Formula]:
@@ -225,10 +248,11 @@ def interface_formulas(question: Question) -> list[Formula]:
     found: list[Formula] = []
     for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
         curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
+        meets = partial(meets_curves, curves) if curves else partial(meets_faces, face)
         points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
         for jump in (j for j in question.jumps if number in j.interfaces):
             for condition in jump.at(number, points, normals):
-                found += known_formulas(condition, meets=partial(meets_curves, curves), sides_only=True)
+                found += known_formulas(condition, meets=meets, sides_only=True)
     return found
 
 
@@ -236,7 +260,7 @@ def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
     conditions = last.certificate.conditions
-    growing = conditions * 2 > MOST_CONDITIONS or len(rounds) >= ROUNDS
+    growing = conditions * 2 > MOST_CONDITIONS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]
     patience = 4 if conditions > MANY else 10

@@ -23,13 +23,15 @@ from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import Sample
 from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.aligned import Aligned, borders_of
 from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
+from cnf.pde.patches.local_bases import local_basis
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
-from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out
+from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, joined_borders, lay_out
 from cnf.pde.patches.slabs import Slabs, lay_out_slabs
 from cnf.pde.patches.solid import Solid
 from cnf.pde.patches.solid_layout import lay_out_solid
@@ -45,7 +47,7 @@ class Mesh:
     cells: Cells
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
-    shaped: Shaped | Slabs | Solid | None = None
+    shaped: Shaped | Slabs | Solid | Aligned | None = None
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
@@ -62,15 +64,17 @@ class Mesh:
         sparing: bool = False,
     ) -> Mesh:
         """`sparing`: fewer functions where a patch fills little of its frame, see `Shaped.of`."""
-        plain = domain is None or (domain._is_box and not corners and regions is None)
-        shaped: Shaped | Slabs | Solid | None = None
-        if domain is not None and not plain:
+        shaped: Shaped | Slabs | Solid | Aligned | None = None
+        if domain is not None and is_aligned(domain, regions):
+            assert regions is not None
+            shaped = Aligned.of(domain, cells, regions)
+        elif domain is not None and not (domain._is_box and not corners and regions is None):
             if isinstance(domain, Timed):
-                shaped = Slabs.of(domain, cells)
+                shaped = Slabs.of(domain, cells, regions)
+            elif domain.dimension == 3:
+                shaped = Solid.of(domain, cells, regions)
             else:
-                shaped = (
-                    Solid.of(domain, cells) if domain.dimension == 3 else Shaped.of(domain, cells, regions, sparing)
-                )
+                shaped = Shaped.of(domain, cells, regions, sparing)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -85,10 +89,12 @@ class Mesh:
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
         if isinstance(self.shaped, Slabs):
-            return lay_out_slabs(self.shaped, self.degree)
+            return lay_out_slabs(self.shaped, self.degree, self.stiffness)
         if isinstance(self.shaped, Solid):
             return lay_out_solid(self.shaped, self.degree)
-        return None if self.shaped is None else lay_out(self.shaped, self.degree, stiffness=self.stiffness)
+        if isinstance(self.shaped, Shaped):
+            return lay_out(self.shaped, self.degree, stiffness=self.stiffness)
+        return None
 
     @cached_property
     def at_corner(self) -> np.ndarray:
@@ -110,6 +116,12 @@ class Mesh:
         return np.zeros(self.cells.count, dtype=np.int64) if self.shaped is None else self.shaped.cover.region
 
 
+def is_aligned(domain: Domain, regions: Regions | None) -> bool:
+    """Whether there are regions that cells of a box can be cut along; those of the plane may be cut anyhow."""
+    plane = domain.dimension == 2 and not isinstance(domain, Timed)
+    return regions is not None and domain._is_box and not plane and regions.flat_at is not None
+
+
 def orders_of(question: Question, area: int | None = None) -> Orders:
     """Of the equations of the interior; of those of a region, by default the first: all have the same orders."""
     numbers = question.inside_of(0 if area is None else area)
@@ -121,6 +133,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     counts = Counts(orders, mesh.degree)
     constraints = place_conditions(question, mesh, counts)
     ties = make_ties(question, orders, mesh, counts)
+    local = None if question.local is None else local_basis(question.local, question.space, counts)
     basis = Piecewise(
         question.space,
         mesh.patches,
@@ -131,9 +144,10 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         corners=mesh.corners,
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
+        local=local,
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
-    if mesh.shaped is not None and given > functions:  # laid out to be as many, so something is said twice
+    if mesh.shaped_layout is not None and given > functions:  # laid out to be as many, so something is said twice
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
     return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
 
@@ -154,9 +168,12 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
             continue
         if mesh.shaped_layout is None:
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
+            own = [f for f in own if place.region in (None, mesh.region[f.first])]
             sample = face_sample(own, counts) if own else None
         elif mesh.shaped_layout.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
-            sample = Sample(_tensor(mesh.shaped_layout.start), None)
+            start = mesh.shaped_layout.start
+            here = place.region is None or question.regions is None or question.regions.number(start) == place.region
+            sample = Sample(_tensor(start[here].reshape(-1, start.shape[1])), None)
         else:
             arcs = mesh.shaped_layout.arcs
             sample = arc_sample([a for a in arcs if question.holds(k, a.curve, a.points, a.normals)])
@@ -176,7 +193,7 @@ def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[
         own = Counts(orders_of(question, area), mesh.degree)
         points = [interior(mesh, own, equation, area) for equation in own.orders.equations]
         left_out = [np.zeros(len(p), dtype=bool) for p in points]
-        if motions is not None:
+        if motions is not None and area == 0:  # what is free is free in all regions together: values are tied
             left_out = following(motions, own.orders, mesh.patches, points)
         found |= dict(zip(question.inside_of(area), zip(points, left_out, strict=True), strict=True))
     return [found[k] for k in question.inside]
@@ -189,7 +206,8 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
         restrains = any(counts.orders.restrains(equation))
         points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
         return points[mesh.region[owner] == area]
-    return interior_points(mesh.cells, counts, counts.orders.counted(equation)).reshape(-1, mesh.cells.dimension)
+    placed = interior_points(mesh.cells, counts, counts.orders.counted(equation))
+    return placed[mesh.region == area].reshape(-1, mesh.cells.dimension)
 
 
 def arc_sample(arcs: Sequence[Arc]) -> Sample | None:
@@ -231,10 +249,15 @@ def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) ->
     found: list[Tie] = []
     by_region = [orders_of(question, area) for area in range(question.areas)]
     for area, name in enumerate(question.regions.names):
-        own = {key: seam.where(mesh.region[seam.first] == area) for key, seam in known.items()}
+        inside = {key: [mesh.region[side] == area for side in (s.first, s.second)] for key, s in known.items()}
+        own = {key: seam.where(np.logical_and(*inside[key])) for key, seam in known.items()}
         kept = {key: seam for key, seam in own.items() if len(seam.points)}
         found += seam_ties(question, by_region[area], kept, f" in {name}")
-    for (number, kind), border in layout.borders.items() if layout is not None else ():
+    borders = borders_of(question.regions, known, mesh.region)
+    for key, border in layout.borders.items() if layout is not None else ():
+        borders.setdefault(key, []).append(border)
+    for (number, kind), parts in borders.items():
+        border = joined_borders(parts)
         if len(border.points):
             found += interface_ties(question, by_region, number, kind, border)
     return found

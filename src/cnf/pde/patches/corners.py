@@ -245,7 +245,7 @@ class Angular:
     def eigenpairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Exponents (K,) between 0 and HIGHEST without data, and profiles (K, S, C, N)."""
         values, flat = _solved(self.powers)
-        return values, flat.reshape(len(values), len(self.maps), self.channels, -1)
+        return values, flat.reshape(len(values), len(self.maps), self.channels, len(self.maps[0].angles))
 
 
 def _order(condition: Constraint, row: int, orders: Orders) -> int:

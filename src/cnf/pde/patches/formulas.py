@@ -26,6 +26,7 @@ from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 DENSE = 2**18  # points at which formulas are looked at in all, at first
 SAME = 500  # points at which plain sums are compared with careful ones
 UNSEEN = 1e-3  # of the accuracy
+ROUNDED = 1e-14  # of the size of an expression
 ALONG = 2**12  # of them along a coordinate, at most
 PER_UNIT = 8  # points for everything that a formula may go through
 PER_DEGREE = 2
@@ -106,9 +107,11 @@ class Formula:
 
     def touches(self, cells: Cells) -> np.ndarray:
         """Which cells it matters to, (n,) bool."""
+        met = self.meets(cells.lower, cells.upper)
         if self.axis is None:
-            return self.meets(cells.lower, cells.upper)
-        return (cells.lower[:, self.axis] == self.position) | (cells.upper[:, self.axis] == self.position)
+            return met
+        ends = cells.lower[:, self.axis], cells.upper[:, self.axis]
+        return met & ((ends[0] == self.position) | (ends[1] == self.position))
 
 
 def known_formulas(
@@ -138,8 +141,9 @@ def follow(
     """Cells cut until polynomials of the degree follow every formula to `accuracy` of its size, as far as that goes."""
     rng = np.random.default_rng(seed)
     thinnest = (cells.upper.max(axis=0) - cells.lower.min(axis=0)) * FINEST
+    noise = _noise(formulas, cells, rng)
     for formula in (_quickest(given, cells, accuracy, rng) for given in formulas):
-        fresh, size = np.flatnonzero(formula.touches(cells)), 0.0
+        fresh, size = np.flatnonzero(formula.touches(cells)), noise[formula.expression] / accuracy
         while len(fresh) and cells.count < MOST_CELLS:
             box = formula.region(cells.lower[fresh], cells.upper[fresh])
             found = _looked_at(formula, *box, degree, max(LEAST, DENSE // cells.count), accuracy * size, rng)
@@ -151,6 +155,17 @@ def follow(
             changed = np.append(cut.any(axis=1), np.ones(cells.count - before.count, dtype=bool))
             fresh = np.flatnonzero(changed & formula.touches(cells))
     return cells
+
+
+def _noise(formulas: Sequence[Formula], cells: Cells, rng: np.random.Generator) -> dict[sp.Expr, float]:
+    """What of every expression is rounding, on whichever face it is looked at: sin(pi y) is 1e-16 at y = 1."""
+    found: dict[sp.Expr, float] = {}
+    for formula in formulas:
+        low, high = formula.region(cells.lower.min(axis=0)[None], cells.upper.max(axis=0)[None])
+        size = np.abs(_values(formula, low + (high - low) * rng.uniform(size=(SAME, low.shape[1]))))
+        largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
+        found[formula.expression] = max(found.get(formula.expression, 0.0), ROUNDED * largest)
+    return found
 
 
 def _quickest(formula: Formula, cells: Cells, accuracy: float, rng: np.random.Generator) -> Formula:

@@ -59,14 +59,14 @@ def _tie(there: Operator, here: Operator, points: Tensor, second: Tensor, first:
 
 def conormals(orders: Orders, normals: Tensor) -> list[Operator]:
     """What flows along normals (P, D) by equations of second order, one operator per channel."""
-    along = [orders.fluxes(axis) for axis in range(len(orders.coordinates))]
+    along = [orders.fluxes(axis) for axis in orders.spatial]
     if not all(along):
         raise ProblemError("equations of regions have second derivatives along all coordinates, in every channel")
     found = []
     for flows in zip(*along, strict=True):
         terms: list[Term] = []
         data: dict[str, Datum] = {}
-        for axis, flow in enumerate(flows):
+        for axis, flow in zip(orders.spatial, flows, strict=True):
             name = f"n_{orders.coordinates[axis]}"
             frame = flow._needs_frame()
             component, values = as_coefficient(name, normals[:, axis], frame)

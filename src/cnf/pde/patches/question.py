@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.bases.basis import Basis
 from cnf.constraints import Constraint, Space
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
@@ -64,6 +65,7 @@ class Question:
     seed: int
     regions: Regions | None = None
     jumps: Sequence[InterfaceCondition] = ()
+    local: Callable[[Space, int], Basis] | None = None  # makes the functions of patches; None: polynomials
     asked: int | None = None  # channels that somebody asked for; those after them serve to find these; None: all
 
     @property

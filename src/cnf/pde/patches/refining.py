@@ -61,6 +61,8 @@ def coefficient_tails(last: Round) -> np.ndarray:
     weights = weights.reshape(last.mesh.patches.count, -1, last.channels).max(axis=2)
     assert isinstance(last.field.basis, Piecewise)
     exponents = last.field.basis.snapshot().exponents  # (n, D)
+    if last.field.basis.local is not None:  # they have no direction
+        return np.ones((last.mesh.patches.count, exponents.shape[1]))
     weights = weights[:, : len(exponents)]
     found = []
     for k, p in enumerate(last.mesh.degree):

@@ -97,8 +97,8 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), reg
 
     No cell is left with two of the `corners` that have functions of their own.
     """
-    if isinstance(domain, Timed) and not domain._is_box:
-        return first_cells(domain.space).extended(domain.start, domain.end)
+    if isinstance(domain, Timed) and not (domain._is_box and regions is None):
+        return first_cells(domain.space, (), regions).extended(domain.start, domain.end)
     cells = Cells(domain.lower, domain.upper)
     if not domain._is_box or regions is not None:
         cells = _cut_to_shape(domain, cells, regions)

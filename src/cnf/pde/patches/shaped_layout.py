@@ -42,7 +42,7 @@ class Arc:
 
 @dataclass(frozen=True)
 class Border:
-    """Points (P, 2) of an interface, its normals (P, 2), and the patches (P,) that the normals lead from and to."""
+    """Points (P, D) of an interface, its normals in space, and the patches (P,) that the normals lead from and to."""
 
     points: np.ndarray
     normals: np.ndarray
@@ -167,11 +167,12 @@ def _borders(shaped: Shaped, along: list[_Stretch], stiffness: Sequence[float]) 
             here, there = np.full(len(kept), own.patch), np.array([beside[k].patch for k in kept], dtype=np.int64)
             sides = (here, there) if leads_away else (there, here)
             parts.setdefault((own.run.interface, kind), []).append(Border(points[kept], normals[kept], *sides))
-    fields = ("points", "normals", "first", "second")
-    return {
-        key: Border(*(np.concatenate([getattr(border, name) for border in own]) for name in fields))
-        for key, own in parts.items()
-    }
+    return {key: joined_borders(own) for key, own in parts.items()}
+
+
+def joined_borders(parts: Sequence[Border]) -> Border:
+    arrays = ([getattr(border, name) for border in parts] for name in ("points", "normals", "first", "second"))
+    return Border(*(np.concatenate(own) for own in arrays))
 
 
 def _opposite(others: list[_Stretch], arc: float) -> _Stretch:

@@ -14,9 +14,10 @@ import numpy as np
 from cnf.bases.cells import Cells
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Timed
+from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.layout import Seam, joined, radau
 from cnf.pde.patches.shaped import Shaped
-from cnf.pde.patches.shaped_layout import Arc, ShapedLayout, lay_out, start_points
+from cnf.pde.patches.shaped_layout import Arc, Border, ShapedLayout, joined_borders, lay_out, start_points
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Slabs:
     slabs: tuple[Slab, ...]
 
     @staticmethod
-    def of(domain: Timed, cells: Cells) -> Slabs:
+    def of(domain: Timed, cells: Cells, regions: Regions | None = None) -> Slabs:
         """Patches of every slab that the cells make along time, numbered one slab after the other."""
         time = domain.dimension - 1
-        patch = np.full(cells.count, OUTSIDE)
+        patch = np.full((cells.count, 1 if regions is None else regions.partition.count), OUTSIDE)
         known: dict[bytes, Shaped] = {}  # slabs with the same cells in space share what is found
         slabs: list[Slab] = []
         low, high = [], []
@@ -50,30 +51,33 @@ class Slabs:
             end = float(cells.upper[cells.lower[:, time] == start, time].min())
             across, numbers = cells.section(time, float((start + end) / 2))
             key = across.table().tobytes()
-            shaped = known[key] if key in known else known.setdefault(key, Shaped.of(domain.space, across))
+            shaped = known[key] if key in known else known.setdefault(key, Shaped.of(domain.space, across, regions))
             own = shaped.cover
-            patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)[:, 0]
+            patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)
             low.append(np.column_stack([own.lower, np.full(own.count, start)]))
             high.append(np.column_stack([own.upper, np.full(own.count, end)]))
             slabs.append(Slab(float(start), end, shaped, count))
             count += own.count
-        return Slabs(domain, Cover(cells, patch, np.concatenate(low), np.concatenate(high)), tuple(slabs))
+        partition = None if regions is None else regions.partition
+        return Slabs(domain, Cover(cells, patch, np.concatenate(low), np.concatenate(high), partition), tuple(slabs))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         return self.domain._inside(points)
 
 
-def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
-    """Points for equations of second order in space and first order in time, (P, 3)."""
+def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
+    """Points for equations of second order in space and first order in time, (P, 3); `stiffness` as for `lay_out`."""
     *planar, duration = degree
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
     interior, restrained, arcs, seams = [], [], [], []
+    borders: dict[tuple[int, str], list[Border]] = {}
     owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     start = np.zeros((0, 3))
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            known[id(slab.shaped)] = (lay_out(slab.shaped, tuple(planar)), *start_points(slab.shaped, tuple(planar)))
+            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness)
+            known[id(slab.shaped)] = (own_layout, *start_points(slab.shaped, tuple(planar)))
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
@@ -84,6 +88,10 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
         for (axis, kind), seam in layout.seams.items():
             sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
             seams.append((kind, Seam(axis, _at(seam.points, times), *sides)))
+        for key, border in layout.borders.items():
+            ends = (np.tile(side + slab.first, len(times)) for side in (border.first, border.second))
+            normals = np.tile(border.normals, (len(times), 1))
+            borders.setdefault(key, []).append(Border(_at(border.points, times), normals, *ends))
         at_start = _at(points, np.array([slab.start]))
         if before is None:
             start = at_start
@@ -97,7 +105,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...]) -> ShapedLayout:
         (np.concatenate(owners[0]), np.concatenate(owners[1])),
         tuple(arcs),
         _by_kind(seams),
-        {},
+        {key: joined_borders(own) for key, own in borders.items()},
         start,
     )
 

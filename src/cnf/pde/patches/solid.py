@@ -15,8 +15,10 @@ import numpy as np
 from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
-from cnf.pde.domains.boundary import Arrays, Piece
+from cnf.pde.domains.boundary import Arrays, named_first
 from cnf.pde.domains.domain import belongs_to
+from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.aligned import by_region
 from cnf.pde.patches.meeting import lattice
 from cnf.pde.patches.slivers import join_slivers
 
@@ -79,8 +81,9 @@ class Solid:
     curved: np.ndarray
 
     @staticmethod
-    def of(domain: Domain, cells: Cells) -> Solid:
-        return _Shaper(domain, cells).solid()
+    def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Solid:
+        """Interfaces of regions run along faces of cells."""
+        return _Shaper(domain, cells, regions).solid()
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         return self.domain._inside(points)
@@ -88,16 +91,6 @@ class Solid:
     @cached_property
     def step(self) -> float:
         return STEP * float(max(np.subtract(self.domain.upper, self.domain.lower)))
-
-    def by_shape(self, points: np.ndarray) -> list[tuple[Piece, np.ndarray]]:
-        """Points (P, 3) of the boundary by the shape that has it there: its names, and which points."""
-        found, open_ = [], np.ones(len(points), dtype=bool)
-        for leaf, names in named_first(self.domain):
-            own = open_ & (np.abs(leaf._bound(points)) <= 2 * self.step)
-            if own.any():
-                found.append((Piece(names), own))
-            open_ &= ~own
-        return found
 
     def on_part(self, points: np.ndarray, part: Part) -> np.ndarray:
         """Which points of the face of a part belong to it, (P,)."""
@@ -109,21 +102,17 @@ class Solid:
         return below & ~above if part.side else above & ~below
 
 
-def named_first(domain: Domain) -> list[tuple[Domain, tuple[str, ...]]]:
-    """The shapes of a domain and their names; where boundaries coincide, the one with a name counts."""
-    return sorted(domain._leaves(), key=lambda own: not own[1])
-
-
 def shapes_of(domain: Domain, part: str | None) -> list[Domain]:
     """The shapes whose boundary belongs to a part of the boundary; None: all of it."""
     return [leaf for leaf, names in domain._leaves() if part is None or belongs_to(part, names)]
 
 
-def first_solid_cells(domain: Domain) -> Cells:
-    """Cells cut along flat sides, then until the boundary turns little in each."""
+def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
+    """Cells cut along flat sides and interfaces, then until the boundary turns little in each."""
     cells = Cells(domain.lower, domain.upper)
+    inner = regions.flat_at if regions is not None else None
     for axis in range(3):
-        for position in _flat_sides(domain, axis):
+        for position in (*(inner[axis] if inner is not None else ()), *_flat_sides(domain, axis)):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = max(np.subtract(domain.upper, domain.lower))
@@ -241,8 +230,8 @@ def _gradients(leaf: Domain, points: np.ndarray, step: float) -> np.ndarray:
 class _Shaper:
     """Finds what lies inside of every cell."""
 
-    def __init__(self, domain: Domain, cells: Cells):
-        self.domain, self.cells = domain, cells
+    def __init__(self, domain: Domain, cells: Cells, regions: Regions | None):
+        self.domain, self.cells, self.regions = domain, cells, regions
         self.step = STEP * float(max(np.subtract(domain.upper, domain.lower)))
         self.surfaces = surfaces_of(domain, cells)
         points = lattice(cells.lower, cells.upper, LATTICE)
@@ -250,6 +239,17 @@ class _Shaper:
         low = np.where(self.within[:, :, None], points, np.inf).min(axis=1)
         high = np.where(self.within[:, :, None], points, -np.inf).max(axis=1)
         self.low, self.high = low, high  # frames of what lies inside
+        self.region = self._regions(points)
+
+    def _regions(self, points: np.ndarray) -> np.ndarray:
+        """The region of every cell, (n,), by the points (n, P, 3) of its lattice, or of its surface, inside."""
+        found = np.zeros(self.cells.count, dtype=np.int64)
+        if self.regions is not None:
+            for surface in self.surfaces:
+                found[surface.cells] = self.regions.number(surface.points - self.step * surface.normals)
+            seen = self.within.any(axis=1)
+            found[seen] = self.regions.number(points[seen, self.within[seen].argmax(axis=1)])
+        return found
 
     def solid(self) -> Solid:
         """Cells that have a part inside, slivers joined, and what is shared between them."""
@@ -275,10 +275,12 @@ class _Shaper:
         for surface in self.surfaces:
             curved[patch[surface.cells]] = True
         moved = [_between_patches(part, patch) for part in parts]
+        partition = None if self.regions is None else self.regions.partition
+        columns = patch if self.regions is None else by_region(patch, self.region, self.regions)
         return Solid(
             self.domain,
             cells,
-            Cover(cells, patch, low, high),
+            Cover(cells, columns, low, high, partition),
             tuple(part for part in moved if part.first != part.second),
             area,
             plain,
@@ -328,7 +330,8 @@ class _Shaper:
         """The patch of every cell, and the frames of the patches."""
         extent = (self.high - self.low) / (self.cells.upper - self.cells.lower)
         sliver = inside & cut & (extent.min(axis=1) < SLIVER)
-        shared = [(p.first, p.second, p.area) for p in parts if p.second >= 0]
+        own = self.region
+        shared = [(p.first, p.second, p.area) for p in parts if p.second >= 0 and own[p.first] == own[p.second]]
         return join_slivers(inside, sliver, shared, self.low, self.high)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
-from cnf.pde.domains.boundary import Piece
+from cnf.pde.domains.boundary import Piece, by_shape
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout
 from cnf.pde.patches.solid import LATTICE, Part, Solid, Surface, surfaces_in
@@ -88,7 +88,8 @@ class _Layout:
                 normals[:, axis] = 2 * side - 1
                 if side and points[0, axis] < self.solid.domain.upper[axis]:  # a point on a cut is the upper cell's
                     points[:, axis] = np.nextafter(points[0, axis], -np.inf)
-                found += [Arc(piece, points[own], normals[own]) for piece, own in self.solid.by_shape(points)]
+                shapes = by_shape(self.solid.domain, points, 2 * self.solid.step)
+                found += [Arc(piece, points[own], normals[own]) for piece, own in shapes]
         return found
 
     def _on_parts(self, owner: int, parts: Sequence[Part], lower: bool) -> list[tuple[np.ndarray, Part]]:
@@ -137,7 +138,7 @@ class _Layout:
     def _surfaces(self, patch: int, count: int) -> list[Surface]:
         """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
         solid = self.solid
-        cells = np.flatnonzero(solid.cover.patch == patch)
+        cells = np.flatnonzero((solid.cover.patch == patch).any(axis=1))
         low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
         found: list[Surface] = []
         for along in (LATTICE, 2 * LATTICE, 3 * LATTICE):

@@ -11,14 +11,16 @@ import torch
 from torch import Tensor
 
 from cnf.bases import Cover
+from cnf.bases.local_functions import Products
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
-from cnf.pde.patches.adapting import adapt
+from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
+from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
@@ -39,8 +41,8 @@ PROBES = 2000
 WHERE = ("solve", "method")
 
 
-def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
-    """Refine, solve, certify; `report` is called with every round."""
+def solve_on_patches(problem: Problem, report: Report | None = None, most: int = ROUNDS) -> Answer:
+    """Refine, solve, certify; `report` is called with every round, of which there are so many at `most`."""
     started = time.perf_counter()
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
@@ -53,7 +55,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
     question = with_rates(question_of(problem))
     try:
-        adapted = adapt(question, problem.solving.target, probes, tell, partial(miss_values, problem, probes))
+        missed = partial(miss_values, problem, probes)
+        adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
     except OverdeterminedError:
         hints = "; ".join(check_problem(problem).surplus)
         raise ProblemError(
@@ -87,7 +90,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None) -> Answer:
 
 def question_of(problem: Problem) -> Question:
     """What patches need to know."""
-    placing = problem._placing
+    placing, local = problem._placing, problem.solving.local
     return Question(
         problem.space,
         problem.domain,
@@ -98,6 +101,7 @@ def question_of(problem: Problem) -> Question:
         problem.seed,
         problem.regions,
         problem.jumps,
+        LOCAL_BASES.get(local) if isinstance(local, str) else local,
     )
 
 
@@ -109,6 +113,8 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
         return certificate.rank < mesh.shaped_layout.count * certificate.channels
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
+    if basis.local is not None:  # more functions than conditions, on purpose
+        own += basis.local.size - len(Products(basis.degree, basis.without_corner).exponents)
     free = int(basis.active().sum()) - certificate.rank
     return free > own * basis.cells.count * certificate.channels
 
@@ -210,8 +216,11 @@ def refuse_in_regions(problem: Problem) -> None:
     """What patches cannot do yet where there are regions."""
     regions, channels = problem.regions, len(problem.space.channels)
     assert regions is not None
-    if problem.domain.dimension != 2 or isinstance(problem.domain, Timed):
-        raise ProblemError("regions are for plane domains without time so far", ("regions",))
+    if regions.space.dimension != 2 and regions.flat_at is None:
+        raise ProblemError(
+            "in space, regions meet in flat faces across the coordinates so far: boxes, and what they make together",
+            ("regions",),
+        )
     for k, name in enumerate(regions.names):
         places = problem._placing.places
         own = [c for c, p in zip(problem.constraints, places, strict=True) if p.kind == "interior" and p.region == k]
@@ -224,6 +233,12 @@ def refuse_in_regions(problem: Problem) -> None:
     question = question_of(problem)
     if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
         raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
+    orders = orders_of(question)
+    if not orders.second or (orders.time is not None and orders.along(orders.time) > 1):
+        raise ProblemError(
+            "equations of regions have second derivatives along all coordinates of space and first ones in time so far",
+            ("equations",),
+        )
 
 
 def refuse_inner_slices(problem: Problem) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from cnf.bases.basis import Basis
+from cnf.constraints import Space
 from cnf.errors import ProblemError
 from cnf.pde.domains.tables import LAYOUT_NAMES
 from cnf.pde.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
@@ -14,6 +16,7 @@ BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
 LOOSEST = 1e-2  # relative residual that can be called meeting a condition
 METHODS = ("auto", "waves", "patches")
+LOCAL = ("polynomials", "waves")
 LARGEST = 20_000  # conditions that are solved densely; more would need tens of gigabytes
 
 
@@ -50,13 +53,15 @@ class SolveOptions:
     """Relative residual to reach, what to do if the conditions leave the field open, and how it is solved.
 
     `target` is the estimate of the error that is good enough: tuning and refinement stop there, and what misses it, or
-    1e-3 without one, is a failure. None: the best bandwidth, and the best patches that two minutes buy.
+    1e-3 without one, is a failure. None: the best bandwidth, and the best patches that two minutes buy. `local` are
+    the functions of patches; in Python a function from the space and a number of functions to a basis as well.
     """
 
     tolerance: float = 1e-9
     underdetermined: str = "refuse"
     method: str = "auto"
     target: float | None = None
+    local: str | Callable[[Space, int], Basis] = "polynomials"
 
 
 def read_points(given: object) -> PointOptions:
@@ -121,11 +126,17 @@ def read_tuning(given: object) -> TuningOptions:
 
 
 def read_solve(given: object) -> SolveOptions:
-    known = ("tolerance", "underdetermined", "method", "target")
+    known = ("tolerance", "underdetermined", "method", "target", "local")
     table = check_table({} if given is None else given, known, ("solve",))
     method = check_choice(table.get("method", "auto"), METHODS, ("solve", "method"))
     target = check_number(table["target"], ("solve", "target")) if "target" in table else None
+    local = table.get("local", "polynomials")
+    if not callable(local):
+        local = check_choice(local, LOCAL, ("solve", "local"))
+    if local != "polynomials" and method != "patches":
+        raise ProblemError("local functions are those of patches; add method = 'patches'", ("solve", "local"))
     return SolveOptions(
+        local=local,
         method=method,
         target=target,
         tolerance=_tolerance(table.get("tolerance", 1e-9)),

@@ -13,14 +13,15 @@ from torch import Tensor
 
 from cnf.errors import CnfError, DomainError, ProblemError, nearest
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.boundary import Curve
+from cnf.pde.domains.boundary import STEP, Curve, by_shape, spread
 from cnf.pde.domains.domain import Sample, named_parts
-from cnf.pde.domains.regions import Regions
+from cnf.pde.domains.regions import Regions, at_times
 from cnf.pde.patches.question import holds_along
 from cnf.pde.problems.scattered import Scattered
 
 TOUCH = 1e-9  # of the extent: points that far outside count as on the boundary
 HELD_OUT, HELD_OUT_FACE = 400, 120  # points of a check
+ON_PIECE = 400  # points of a piece of the boundary of a region
 
 
 @dataclass(frozen=True)
@@ -103,18 +104,51 @@ def sample_in(
         return sample(place, domain, count, layout, seed)
     if place.kind == "interior":
         return Sample(regions.part(place.region).fill(count, layout, seed), None)
-    found = [(x[own == place.region], n[own == place.region]) for x, n, own in on_boundary(place, domain, regions)]
+    if _is_instant(place, domain):
+        ((axis, value),) = (place.fixed or {}).items()
+        return regions.part(place.region).slice_points(axis, value, count, layout, seed)
+    pieces = on_boundary(place, domain, regions, seed)
+    found = [(x[own == place.region], n[own == place.region]) for x, n, own in pieces]
     points, normals = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+    if regions.during is not None and len(points):
+        points, normals = at_times(points, normals, count, regions.during, seed)
     kept = np.random.default_rng(seed).permutation(len(points))[:count]
     return Sample(torch.from_numpy(points[kept]), torch.from_numpy(normals[kept])) if len(points) else None
 
 
-def on_boundary(place: Place, domain: Domain, regions: Regions) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Points of a part of the boundary of a plane domain, the normals and the regions, curve by curve."""
+def on_boundary(
+    place: Place, domain: Domain, regions: Regions, seed: int = 0
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Points of a part of the boundary of space, the normals and the regions, piece by piece; thin ones have some."""
+    if _is_instant(place, domain):
+        instant = [regions.in_space(k).fill(4, "halton", 0).numpy() for k in range(len(regions.names))]
+        return [(x, np.zeros_like(x), np.full(len(x), k)) for k, x in enumerate(instant)]
+    if regions.space.dimension != 2:
+        return _on_pieces(place, regions, seed)
     curves = [c for c in domain._pieces if isinstance(c, Curve)]
     middle = np.array([0.3, 0.7])
     own = [c for c in curves if holds_along(place, c, c.at(c.start + c.measure * middle)[0])]
     return [regions.on_boundary(curve) for curve in own]
+
+
+def _on_pieces(place: Place, regions: Regions, seed: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The same on ends and surfaces: of every piece of the boundary of a region, what bounds the domain, too."""
+    space, found = regions.space, []
+    step = STEP * space._size
+    for k in range(len(regions.names)):
+        for piece in regions.in_space(k)._pieces:
+            points, normals = spread([piece], ON_PIECE, seed)
+            outer = ~space._inside(points + step * normals)
+            points, normals = points[outer], normals[outer]
+            for part, own in by_shape(space, points, 2 * step):
+                alone = [n for n in np.flatnonzero(own) if holds_along(place, part, points[n : n + 1])]
+                found.append((points[alone], normals[alone], np.full(len(alone), k)))
+    return found
+
+
+def _is_instant(place: Place, domain: Domain) -> bool:
+    """Whether a part is the whole of space at a moment."""
+    return isinstance(domain, Timed) and set(place.fixed or {}) == {domain.dimension - 1}
 
 
 def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> Sample:

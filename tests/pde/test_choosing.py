@@ -1,0 +1,117 @@
+"""Choosing between waves and patches: by what is known beforehand, then by what is measured."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+
+import cnf
+from cnf.errors import CnfWarning, ProblemError
+from cnf.pde.patches.evidence import natural_length, roughness
+from cnf.pde.problems import choosing
+from cnf.pde.problems.on_patches import question_of
+
+SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
+L_SHAPE = {"type": "polygon", "vertices": [[-1, -1], [1, -1], [1, 1], [0, 1], [0, 0], [-1, 0]]}
+SMOOTH = {
+    "interior": r"-\Delta u = 2 \pi^2 \sin(\pi x) \sin(\pi y)",
+    "boundary": "u = 0",
+}
+
+
+def problem(equations: dict[str, str], domain: dict = SQUARE, coordinates: str = "x y", **more: object) -> cnf.Problem:
+    return cnf.Problem(coordinates, domain=domain, equations=equations, **more)
+
+
+COLD = dict.fromkeys(("x = 1", "y = 0", "y = 1"), "u = 0")
+EVIDENCE = {
+    "smooth": (problem(SMOOTH), ""),
+    "corner": (problem({"interior": r"-\Delta u = 1", "boundary": "u = 0"}, L_SHAPE), "r^0.67"),
+    "jump": (
+        problem({"interior": r"\Delta u = 0", "x = 0": "u = 1"} | dict.fromkeys(("x = 1", "y = 0", "y = 1"), "u = 0")),
+        "data jump",
+    ),
+    "layer of constants": (problem({"interior": r"-0.01 \Delta u + u_x = 1", "boundary": "u = 0"}), "length of 0.01"),
+    "short waves": (problem({"interior": r"\Delta u + 2500 u = 1", "boundary": "u = 0"}), "length of 0.02"),
+    "narrow source": (
+        problem({"interior": r"-\Delta u = e^{-((x - 0.3)^2 + (y - 0.6)^2) / 0.0001}", "boundary": "u = 0"}),
+        "a formula in it varies",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_what_is_known_beforehand(name: str):
+    """Corners, jumps, layers, waves and peaks show in geometry, equations and formulas; nothing is solved."""
+    given, words = EVIDENCE[name]
+    found = roughness(question_of(given))
+    assert words in found and bool(words) == bool(found)
+    assert bool(roughness(question_of(given), corners=False)) == (name not in ("smooth", "corner"))
+
+
+def test_lengths_of_equations():
+    """a u_xx beside u_x: a; u_xx beside k^2 u: 1 / k; coefficients where they are largest; u_t is no length."""
+    cases = {
+        r"0.05 u_{xx} + 0.05 u_{yy} - u_x": 0.05,
+        r"\Delta u + 100 u": 0.1,
+        r"\Delta u - 400 x^2 u": 0.05,
+        r"\Delta u": float("inf"),
+    }
+    for operator, length in cases.items():
+        given = problem({"interior": f"{operator} = 1", "boundary": "u = 0"}, solve={"method": "patches"})
+        assert natural_length(question_of(given)) == pytest.approx(length, rel=0.02)
+    heat = cnf.Problem(
+        "x t",
+        domain={"type": "box", "lower": [0], "upper": [1], "time": [0, 1]},
+        equations={"interior": "u_t = 0.001 u_{xx}", "t = 0": r"u = \sin(\pi x)", "x = 0": "u = 0", "x = 1": "u = 0"},
+    )
+    assert natural_length(question_of(heat)) == float("inf")
+
+
+def refuse(*given: object, **more: object) -> None:
+    raise AssertionError("this way should not have been tried")
+
+
+def test_rough_problems_go_to_patches_at_once(monkeypatch: pytest.MonkeyPatch):
+    """-Laplace u = 1 on an L: waves are not tried, and the answer says why."""
+    monkeypatch.setattr(choosing, "solve_problem", refuse)
+    answer = problem({"interior": r"-\Delta u = 1", "boundary": "u = 0"}, L_SHAPE, solve={"target": 1e-3}).solve()
+    assert answer.measured is not None and answer.certificate.exact and answer.estimate < 1e-3
+    assert any("solved on patches: at a corner the solution goes like r^0.67" in line for line in answer.verdict())
+
+
+def test_one_round_of_patches_may_be_enough(monkeypatch: pytest.MonkeyPatch):
+    """With a target on a box; without one, waves are as accurate as ever."""
+    with monkeypatch.context() as patched:
+        patched.setattr(choosing, "solve_problem", refuse)
+        exact = {"u": r"\sin(\pi x) \sin(\pi y)"}
+        quick = problem(SMOOTH, solve={"target": 1e-6}, exact=exact).solve()
+    assert quick.measured is not None and max(quick.errors.values()) < 1e-6 and len(quick.tuning.trials) == 1
+    assert "one round meets the target" in quick.choice
+    monkeypatch.setattr(choosing, "solve_on_patches", refuse)
+    assert problem(SMOOTH).solve().measured is None
+
+
+def test_waves_have_a_try_where_patches_miss(monkeypatch: pytest.MonkeyPatch):
+    """Patches first, then waves: the better of both; the error of waves only if both fail."""
+    given = EVIDENCE["jump"][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        patches = problem(SMOOTH, solve={"method": "patches", "target": 1e-3}).solve()
+        waves = problem(SMOOTH, solve={"method": "waves", "target": 1e-3}).solve()
+    bad = replace(patches, measured=0.5)
+    monkeypatch.setattr(choosing, "solve_on_patches", lambda *_, **__: bad)
+    monkeypatch.setattr(choosing, "solve_problem", lambda *_: waves)
+    assert given.solve() is waves
+    monkeypatch.setattr(choosing, "solve_problem", lambda *_: replace(waves, disagreement=1.0))
+    chosen = given.solve()
+    assert chosen.solution is bad.solution and "its data jump; waves over the whole domain left" in chosen.choice
+
+    def fail(*_: object, **__: object) -> None:
+        raise ProblemError("no")
+
+    monkeypatch.setattr(choosing, "solve_problem", fail)
+    assert "could not solve it" in given.solve().choice
+    monkeypatch.setattr(choosing, "solve_on_patches", fail)
+    with pytest.raises(ProblemError, match="no"):
+        given.solve()
