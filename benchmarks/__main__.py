@@ -18,6 +18,8 @@ NAMES = (
     "sparse",
     "patches",
     "shaped_patches",
+    "space_patches",
+    "time_patches",
     "regions",
     "stokes_patches",
     "materials",

@@ -52,12 +52,13 @@ class Tie:
 class Piecewise(Basis):
     """`degree` along every coordinate: (degree + 1)^D functions on each of the cells.
 
-    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates: functions of
-    the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
-    slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
-    none: the functions of that corner are functions of the patch. `channel_degrees` (C, D) are those of channels that
-    have lower ones, as a pressure has beside velocities. `local` is a basis on the cell from -1 to 1 whose functions,
-    scaled to every cell, take the place of polynomials: as many as these, if conditions are laid out for their degree.
+    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates:
+    functions of the highest degree in two of them at once are left out, of the `corner_depth` highest. `time` is
+    the coordinate, if any, along which cells come in slabs, each starting from the one before. `at_corner`
+    (patches,) says which of the `corners` a patch touches, -1 for none: the functions of that corner are functions
+    of the patch. `channel_degrees` (C, D) are those of channels that have lower ones, as a pressure has beside
+    velocities. `local` is a basis on the cell from -1 to 1 whose functions, scaled to every cell, take the place of
+    polynomials: as many as these, if conditions are laid out for their degree.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -78,6 +79,7 @@ class Piecewise(Basis):
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
         local: Basis | None = None,
+        corner_depth: int = 1,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -90,7 +92,7 @@ class Piecewise(Basis):
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
-        self.without_corner, self.time = tuple(without_corner), time
+        self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
@@ -157,7 +159,7 @@ class Piecewise(Basis):
         return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:
-        functions: LocalFunctions = Products(self.degree, self.without_corner)
+        functions: LocalFunctions = Products(self.degree, self.without_corner, self.corner_depth)
         if self.local is not None:
             functions = Given(self.local.snapshot(), self.local.size, self.dimension)
         return PiecewiseEvaluator(self.cells, functions, self.corners, self.at_corner)
@@ -175,6 +177,7 @@ class Piecewise(Basis):
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
             "without_corner": list(self.without_corner),
+            "corner_depth": self.corner_depth,
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
             "at_corner": torch.from_numpy(self.at_corner),

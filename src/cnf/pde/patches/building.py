@@ -145,6 +145,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
         local=local,
+        corner_depth=max(1, counts.depth),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     if mesh.shaped_layout is not None and given > functions:  # laid out to be as many, so something is said twice

@@ -109,9 +109,10 @@ class Answer:
                 f"{missed}data and coefficients that jump, and layers thinner than cells can become, need more than "
                 "patches have"
             )
+        held = "the conditions hold at their points but not between them: " if self.certificate.exact else ""
         return (
-            f"{missed}the conditions hold at their points but not between them: there are too few points, they "
-            "contradict each other, or their data jump. Use more points (count in [points]), or method = 'patches'"
+            f"{missed}{held}there are too few points, conditions contradict each other, or their data jump. Use more "
+            "points (count in [points]), or method = 'patches'"
         )
 
     @property
