@@ -22,6 +22,9 @@ NAMES = (
     "time_patches",
     "regions",
     "stokes_patches",
+    "space_patches",
+    "time_patches",
+    "local_bases",
     "materials",
 )
 
