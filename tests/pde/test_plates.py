@@ -65,7 +65,8 @@ def test_plates_of_any_shape(domain: cnf.domains.Domain, second: str, exact: str
         "x y", domain=domain, equations=equations, exact=exact, solve={"method": "patches", "target": 1e-7}
     ).solve()
     assert answer.certificate.exact and answer.errors["u"] < 1e-7
-    assert answer.errors["u"] < 3 * answer.estimate < 60 * answer.errors["u"]
+    error = max(answer.errors["u"], 1e-10)  # below, both are rounding
+    assert error < 3 * max(answer.estimate, 1e-10) < 60 * error
     assert answer(torch.zeros(3, 2, dtype=torch.float64)).shape == (3, 1)
 
 

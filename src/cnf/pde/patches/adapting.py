@@ -102,16 +102,14 @@ def adapt(
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
-    sparing = raised = False
+    raised = False
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
 
     def apart(one: Solution, other: Solution) -> float:
         return field_difference(one, other, probes, question.asked)
 
     def solve_on(cells: Cells) -> Round:
-        return solve_round(
-            question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness, sparing)
-        )
+        return solve_round(question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness))
 
     def estimate_of(found: Round) -> tuple[float, Round]:
         """How far a field may be off, and the field of higher degree that says so."""
@@ -127,11 +125,6 @@ def adapt(
 
     try:
         found = solve_on(cells)
-        if isinstance(found.mesh.shaped, Shaped) and not found.exact:
-            sparing = True  # weights too large to round well? then fewer functions where they can hardly be told apart
-            spared = solve_on(cells)
-            sparing = spared.exact
-            found = spared if sparing else found
         while True:
             rounds.append(found)
             report(found)

@@ -121,8 +121,9 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
+    room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
     free = int(basis.active().sum()) - certificate.rank
-    return free > own * basis.cells.count * certificate.channels
+    return free > (own * basis.cells.count + room) * certificate.channels
 
 
 def as_trial(found: Round) -> Trial:

@@ -163,18 +163,25 @@ class Problem:
 
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
-        if self.solving.method == "patches":
-            from cnf.pde.problems.on_patches import solve_on_patches as solve
-        elif self.solving.method == "auto":
-            from cnf.pde.problems.choosing import solve_by_choice as solve
-        else:
-            from cnf.pde.problems.solving import solve_problem as solve
         try:
-            return solve(self, report)
+            return self._solved(report)
         except ProblemError as error:  # data that are no numbers at points that come with refinement, for instance
             if self._file is None or not error.where:
                 raise
             raise named(error, *self._file) from None
+
+    def _solved(self, report: Report | None) -> Answer:
+        if self.solving.method == "patches":
+            from cnf.pde.problems.on_patches import solve_on_patches
+
+            return solve_on_patches(self, report)
+        if self.solving.method == "auto":
+            from cnf.pde.problems.choosing import solve_by_choice
+
+            return solve_by_choice(self, report)
+        from cnf.pde.problems.solving import solve_problem
+
+        return solve_problem(self, report)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
