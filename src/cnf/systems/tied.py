@@ -20,6 +20,7 @@ from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+from cnf.systems.tied_account import TiedAccount
 from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides
 
 Factor = TiedFactor | MarchedFactor
@@ -199,20 +200,6 @@ def refined(
 
 def _array(given: Tensor) -> np.ndarray:
     return given.detach().double().numpy()
-
-
-class TiedAccount(Account):
-    """Cells factored one by one, ties by one sparse system."""
-
-    def __init__(self, factor: Factor, cells: int):
-        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
-        self._rank = factor.rank
-
-    def rank(self) -> int:
-        return self._rank
-
-    def condition(self) -> float:
-        return float("nan")
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,6 +116,13 @@ class Answer:
         )
 
     @property
+    def remedy(self) -> str:
+        """What to do about a field that is off between the points; a sentence to go on with what else may be wrong."""
+        if self.measured is None:
+            return "Use more points; if that does not help"
+        return "Target, time or rounding ended the refinement: ask for more, or give [regions] to what jumps; otherwise"
+
+    @property
     def judged(self) -> float:
         """What targets are compared with: the estimate; of a field that is one of many on purpose, the residual."""
         open_on_purpose = self.problem.solving.underdetermined == "minimum-norm" and self.measured is None
@@ -143,7 +150,7 @@ class Answer:
             lines.append(
                 f"NOT RESOLVED: between the points the field is off by {self.judged:.1e}, the equations by "
                 f"{self.worst_held_out:.1e} (relative, on average). "
-                "Use more points; if that does not help, the equations contradict each other or their data jump"
+                f"{self.remedy}, the equations contradict each other or their data jump"
             )
         found = self.problem.check()
         lines += [f"hint: {hint}" for hint in (found.missing if self.resolved and certificate.exact else found.hints)]

@@ -49,12 +49,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
-    trials: list[Trial] = []
 
     def tell(found: Round) -> None:
-        trials.append(as_trial(found))
         if report is not None:
-            report(trials[-1])
+            report(as_trial(found))
 
     question = lowered(question_of(problem))
     try:
@@ -72,7 +70,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         across = look_across(question, solution, probes)
         boundary = max(between.boundary, miss_values(problem, probes, solution))
     judge(solution.certificate, "warn")
-    tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
+    trials = tuple(as_trial(found) for found in adapted.rounds)  # Ctrl-C may come before a round was told
+    tuning = Tuning("refinement", trials, trials[adapted.best], adapted.interrupted)
     answer = Answer(
         problem,
         adapted.chosen.field,
