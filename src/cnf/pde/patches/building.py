@@ -305,8 +305,8 @@ def seam_ties(question: Question, orders: Orders, known: Mapping[tuple[int, str]
     for axis, name in enumerate(question.space.coordinates):
         fluxes = orders.fluxes(axis)
         for channel, order in orders.normal_derivatives(axis):
-            half = -(-orders.along(axis) // 2)
-            kind = "fine" if axis == orders.time or order < half else "coarse"
+            coarse = axis != orders.time and (channel, order) in orders.tied_at_coarse(axis)
+            kind = "coarse" if coarse else "fine"
             if (axis, kind) not in known or (fluxes and kind == "coarse"):
                 continue
             operator = question.space.operator(partial(name, order, channel))

@@ -165,7 +165,8 @@ def joined(parts: Sequence[Seam]) -> Seam:
 def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int, str], Seam]:
     """Per coordinate and kind: "fine" at the points of the finer side, "coarse" at those of the coarser one.
 
-    Across time, all conditions are at the points of the later cell: they say how it starts.
+    Across time, all conditions are at the points of the later cell: they say how it starts. So they do where a field is
+    carried along, b u_x + .. = f: at the points of the cell that it flows into.
     """
     found: dict[tuple[int, str], Seam] = {}
     for axis in range(cells.dimension):
@@ -175,6 +176,11 @@ def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int
         cut = Cut(cells, [faces[k] for k in shared], axis, counts)
         if axis == counts.orders.time:
             found[axis, "fine"] = cut.of_whole(cut.second, np.ones(len(shared), dtype=bool), False)
+            continue
+        sides = [cut.of_whole(side, np.ones(len(shared), dtype=bool), False) for side in (cut.second, cut.first)]
+        streams = [counts.orders.stream(axis, side.points) for side in sides]
+        if streams[0] is not None and streams[1] is not None:
+            found[axis, "fine"] = joined([sides[0].where(streams[0] >= 0), sides[1].where(streams[1] < 0)])
             continue
         lower = axis in counts.circular  # where cells have fewer points on their lower side
         width = (cells.upper - cells.lower).prod(axis=1) / (cells.upper - cells.lower)[:, axis]
