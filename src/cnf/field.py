@@ -108,11 +108,13 @@ class ConstrainedField(nn.Module):
                 plan: Plan | None = None
                 if saved is None:
                     held, plan = self._planned()  # may renew the rules of integrals, and with them the key
-                    found = self._solved(held, plan.solve, measure)
-                    key = self._key()
+                    solve = plan.solve
                 else:
                     held = self._held()
-                    found = self._solved(held, partial(self._restored, saved, held), measure)
+                    solve = partial(self._restored, saved, held)
+                settings = (self.tolerance, self.on_violation, self.training, measure)
+                found = solve_and_measure(held, solve, *settings)  # from here: warnings name who asked for `solution`
+                key = self._key() if saved is None else key
                 self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 
