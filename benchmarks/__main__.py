@@ -18,8 +18,13 @@ NAMES = (
     "sparse",
     "patches",
     "shaped_patches",
+    "space_patches",
+    "time_patches",
     "regions",
     "stokes_patches",
+    "space_patches",
+    "time_patches",
+    "local_bases",
     "materials",
 )
 

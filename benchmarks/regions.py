@@ -129,23 +129,31 @@ def elastic() -> dict[str, object]:
     )
 
 
-def around_a_point(domain: Domain, shapes: dict[str, Domain], k: dict[str, float], fields: dict[str, str]) -> dict:
-    """Nothing flows in or out, and the field is a formula for every region."""
+def around_a_point(
+    domain: Domain, shapes: dict[str, Domain], k: dict[str, float], fields: dict[str, str], walls: tuple[str, ...] = ()
+) -> dict[str, object]:
+    """Nothing flows in or out, and the field is a formula for every region; it vanishes on the walls, if there are."""
+    given = ("x = -1", "x = 1", "y = 1") if walls else ("boundary",)
     return entries(
         1e-7,
         domain=domain,
         regions=shapes,
         parameters={"k": k, "g": fields},
-        equations={"interior": r"-\nabla\cdot(k \nabla u) = 0", "boundary": "u = g"},
+        equations={
+            "interior": r"-\nabla\cdot(k \nabla u) = 0",
+            **dict.fromkeys(walls, "u = 0"),
+            **dict.fromkeys(given, "u = g"),
+        },
         exact={"u": fields},
     )
 
 
-def at_angle(factor: float, power: float, function: str, shift: float, behind: bool = False) -> str:
-    """factor r^power cos or sin of power (angle + shift); angles count from the x axis, `behind` from its other end."""
-    r = r"\sqrt{x^2 + y^2}"
-    angle = rf"\arctan(-y / ({r} - x))" if behind else rf"\arctan(y / ({r} + x))"
-    return rf"{factor!r} (x^2 + y^2)^{{{power / 2!r}}} \{function}({power!r} (2 {angle} + ({shift!r})))"
+def at_angle(factor: float, power: float, function: str, middle: float, shift: float) -> str:
+    """factor r^power cos or sin of power (angle - shift); angles by half of those from the `middle` of a sector."""
+    cos, sin = math.cos(middle), math.sin(middle)
+    along, across = f"({cos!r} x + ({sin!r}) y)", f"({cos!r} y - ({sin!r}) x)"
+    angle = rf"2 \arctan({across} / (\sqrt{{x^2 + y^2}} + {along}))"
+    return rf"{factor!r} (x^2 + y^2)^{{{power / 2!r}}} \{function}({power!r} ({angle} + ({middle - shift!r})))"
 
 
 def kellogg(power: float) -> dict[str, object]:
@@ -153,11 +161,15 @@ def kellogg(power: float) -> dict[str, object]:
     right, rho = math.pi / 2, math.pi / 4
     sigma = rho - right / power
     ratio = -math.tan(power * sigma) / math.tan(power * rho)
+    parts = (
+        (right - sigma, right - rho),
+        (rho, 2 * right - sigma),
+        (sigma, 2 * right + rho),
+        (right - rho, 3 * right + sigma),
+    )
     fields = {
-        "a": at_angle(math.cos(power * (right - sigma)), power, "cos", rho - right),
-        "b": at_angle(math.cos(power * rho), power, "cos", sigma, behind=True),
-        "c": at_angle(math.cos(power * sigma), power, "cos", -rho, behind=True),
-        "rest": at_angle(math.cos(power * (right - rho)), power, "cos", right - sigma),
+        name: at_angle(math.cos(power * factor), power, "cos", (2 * quarter + 1) * rho, shift)
+        for quarter, (name, (factor, shift)) in enumerate(zip(("a", "b", "c", "rest"), parts, strict=True))
     }
     shapes = {"a": Box((0, 0), (1, 1)), "b": Box((-1, 0), (0, 1)), "c": Box((-1, -1), (0, 0))}
     return around_a_point(SQUARE, shapes, {"a": ratio, "b": 1, "c": ratio, "rest": 1}, fields)
@@ -172,8 +184,8 @@ def right_angle(ratio: float) -> dict[str, object]:
 
     power = brentq(missing, 0.67, 0.99)
     fields = {
-        "a": at_angle(math.cos(outside * power) / math.cos(inside * power), power, "cos", 0.0),
-        "rest": at_angle(1.0, power, "cos", 0.0, behind=True),
+        "a": at_angle(math.cos(outside * power) / math.cos(inside * power), power, "cos", 0.0, 0.0),
+        "rest": at_angle(1.0, power, "cos", math.pi, math.pi),
     }
     return around_a_point(SQUARE, {"a": Polygon([(0, 0), (1, -1), (1, 1)])}, {"a": ratio, "rest": 1}, fields)
 
@@ -187,11 +199,11 @@ def at_the_wall(ratio: float) -> dict[str, object]:
 
     power = brentq(missing, 0.55, 0.99)
     fields = {
-        "a": at_angle(-math.sin(one * power) / math.sin(two * power), power, "sin", 0.0, behind=True),
-        "rest": at_angle(1.0, power, "sin", 0.0),
+        "a": at_angle(-math.sin(one * power) / math.sin(two * power), power, "sin", 2 * one, math.pi),
+        "rest": at_angle(1.0, power, "sin", one / 2, 0.0),
     }
     wedge = Polygon([(0, 0), (1 / math.sqrt(3), 1), (-1, 1), (-1, 0)])
-    return around_a_point(Box((-1, 0), (1, 1)), {"a": wedge}, {"a": ratio, "rest": 1}, fields)
+    return around_a_point(Box((-1, 0), (1, 1)), {"a": wedge}, {"a": ratio, "rest": 1}, fields, walls=("y = 0",))
 
 
 def at_random_points(answer: cnf.Answer) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import cnf
-from cnf.certificate.sizes import allowed_sizes, amplitudes, is_cancelled, whole_amplitudes
+from cnf.certificate.sizes import allowed_sizes, amplitudes, cancelled_sizes, whole_amplitudes
 from cnf.errors import ViolationWarning
 from cnf.systems.base_function import BaseFunction
 
@@ -70,13 +70,15 @@ def test_misses_are_called_out_by_the_terms_at_their_point(solution, part):
 
 def test_what_asks_is_not_excused_by_the_whole():
     """U = 1e-7 is asked for typically, V = 0.1 of the whole: V counts where nothing is asked, and for a sum of terms
-    that cancel as far as these reach; a value of 1e-6 from one term is not excused by it."""
+    that cancel in a tail, as far as these and the peak reach; a value of 1e-6 from one term is not excused by it."""
     asked = torch.tensor([[1e-6], [0.0], [1e-6], [1e-6], [1e-6]], dtype=torch.float64)
     terms = torch.tensor([[1e-6], [0.0], [5.0], [5e-3], [5.0]], dtype=torch.float64)
     sums = torch.tensor([[1e-6], [0.0], [1e-6], [1e-6], [1.0]], dtype=torch.float64)  # the last one misses everything
-    cancelled = torch.where(is_cancelled(sums, terms, asked), terms, 0.0)
-    found = allowed_sizes(asked, torch.ones(5, 1, dtype=torch.float64), 1e-7, 0.1, cancelled)
-    assert found[:, 0].tolist() == [1e-6, 0.1, 0.1, 5e-3, 1e-6]
+    for peak, allowed in ((1.0, [1e-6, 0.1, 0.1, 5e-3, 1e-6]), (0.01, [1e-6, 0.1, 0.01, 5e-3, 1e-6])):
+        cancelled = cancelled_sizes(sums, terms, asked, torch.tensor([peak], dtype=torch.float64))
+        found = allowed_sizes(asked, torch.ones(5, 1, dtype=torch.float64), 1e-7, 0.1, cancelled)
+        assert found[:, 0].tolist() == allowed
+    assert not cancelled_sizes(sums, terms, asked, asked.amax(dim=0)).any()  # asked for throughout: no tail
 
 
 @pytest.mark.parametrize(

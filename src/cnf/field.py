@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cnf.bases.basis import Basis
 from cnf.bases.precision import without_autocast
 from cnf.bases.recommend import recommend_for
-from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suited
+from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, refuse_stale, suited
 from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
@@ -108,11 +108,13 @@ class ConstrainedField(nn.Module):
                 plan: Plan | None = None
                 if saved is None:
                     held, plan = self._planned()  # may renew the rules of integrals, and with them the key
-                    found = self._solved(held, plan.solve, measure)
-                    key = self._key()
+                    solve = plan.solve
                 else:
                     held = self._held()
-                    found = self._solved(held, partial(self._restored, saved, held), measure)
+                    solve = partial(self._restored, saved, held)
+                settings = (self.tolerance, self.on_violation, self.training, measure)
+                found = solve_and_measure(held, solve, *settings)  # from here: warnings name who asked for `solution`
+                key = self._key() if saved is None else key
                 self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 
@@ -141,6 +143,7 @@ class ConstrainedField(nn.Module):
                 raise ConstraintError(
                     f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(str(name), names)
                 )
+        refuse_stale(self.basis, changes)
         before = self._key()
         renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
         self.constraints = tuple(c.to(self.dtype) for c in renewed)
@@ -156,6 +159,7 @@ class ConstrainedField(nn.Module):
         The conditions may be other equations at the same points, or at new points, as long as there are no more of them
         than functions. Both fields share their parameters; `changes` replace solver, tolerance or on_violation.
         """
+        refuse_stale(self.basis, self.basis.guided_by)
         kept = {"solver": self.solver, "tolerance": self.tolerance, "on_violation": self.on_violation}
         given = [constraints] if isinstance(constraints, Constraint) else constraints
         if isinstance(given, Sequence) and all(isinstance(c, Constraint) for c in given):

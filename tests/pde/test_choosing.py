@@ -92,6 +92,22 @@ def test_one_round_of_patches_may_be_enough(monkeypatch: pytest.MonkeyPatch):
     assert problem(SMOOTH).solve().measured is None
 
 
+def test_integrals_are_not_looked_at():
+    """Conditions inside the domain take patches many rounds: no look is spent on them."""
+    ends = problem({"interior": "u_{xx} = 1", "boundary": "u = 0"}, {"type": "box", "lower": [0], "upper": [1]}, "x")
+    assert choosing.one_round_may_do(ends)
+    mass = cnf.Problem(
+        "x",
+        domain={"type": "box", "lower": [0], "upper": [1]},
+        equations=[
+            {"on": "interior", "equation": "u_{xx} = 1"},
+            {"on": "x = 0", "equation": "u = 0"},
+            {"equation": r"\int_0^1 u \, dx = 1", "name": "mass"},
+        ],
+    )
+    assert not choosing.one_round_may_do(mass)
+
+
 def test_waves_have_a_try_where_patches_miss(monkeypatch: pytest.MonkeyPatch):
     """Patches first, then waves: the better of both; the error of waves only if both fail."""
     given = EVIDENCE["jump"][0]

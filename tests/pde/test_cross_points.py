@@ -71,27 +71,28 @@ def test_exponents_where_an_interface_ends():
 
 
 def kellogg() -> dict[str, object]:
-    """r^0.1 times Kellogg's profile, quarter by quarter, with the angle by half-angle formulas."""
+    """r^0.1 times Kellogg's profile, quarter by quarter, with the angle from the middle of each by half of it."""
     power, rho, sigma, right = 0.1, math.pi / 4, math.pi / 4 - 5 * math.pi, math.pi / 2
-    r = r"\sqrt{x^2 + y^2}"
-    from_x, to_x = rf"2 \arctan(y / ({r} + x))", rf"2 \arctan(-y / ({r} - x))"  # from the positive, the negative x axis
-
-    def quarter(factor: float, angle: str, shift: float) -> str:
-        return rf"{math.cos(power * factor)!r} (x^2 + y^2)^{{{power / 2}}} \cos({power} ({angle} + ({shift!r})))"
-
-    field = {
-        "a": quarter(right - sigma, from_x, rho - right),
-        "b": quarter(rho, to_x, sigma),
-        "c": quarter(sigma, to_x, -rho),
-        "rest": quarter(right - rho, from_x, right - sigma),
-    }
+    parts = (
+        (right - sigma, right - rho),
+        (rho, math.pi - sigma),
+        (sigma, math.pi + rho),
+        (right - rho, 3 * right + sigma),
+    )
+    field = {}
+    for quarter, (name, (factor, shift)) in enumerate(zip((*QUARTERS, "rest"), parts, strict=True)):
+        middle = (2 * quarter + 1) * rho
+        cos, sin = math.cos(middle), math.sin(middle)
+        half = rf"\arctan(({cos!r} y - ({sin!r}) x) / (\sqrt{{x^2 + y^2}} + {cos!r} x + ({sin!r}) y))"
+        angle = rf"{power} (2 {half} + ({middle - shift!r}))"
+        field[name] = rf"{math.cos(power * factor)!r} (x^2 + y^2)^{{{power / 2}}} \cos({angle})"
     k = {"a": KELLOGG, "b": 1, "c": KELLOGG, "rest": 1}
     equations = {**CONDUCTION, "boundary": "u = g"}
     return {"k": k, "parameters": {"k": k, "g": field}, "equations": equations, "exact": {"u": field}}
 
 
 def test_kelloggs_checkerboard():
-    """r^0.1, the worst of all cross points, on its first four patches; it vanishes in the cross point itself."""
+    """r^0.1, the worst of all cross points, on a few patches; it vanishes in the cross point itself."""
     given = problem(QUARTERS, solve={"target": 1e-6}, **kellogg())
     with warnings.catch_warnings():
         warnings.simplefilter("error", CnfWarning)
@@ -99,7 +100,7 @@ def test_kelloggs_checkerboard():
     x = SQUARE.random(2000, torch.Generator().manual_seed(0))
     wanted = given.exact["u"](x).reshape(-1)
     error = float((answer(x)[:, 0] - wanted).norm() / wanted.norm())
-    assert answer.certificate.exact and answer.field.basis.cells.count == 4
+    assert answer.certificate.exact and answer.field.basis.cells.count < 40
     assert error < 1e-6 and error / 3 < answer.estimate < 1e-6
     assert abs(float(answer(torch.zeros(1, 2, dtype=torch.float64)))) < 1e-6
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cnf
-from benchmarks.space_patches import series
+from benchmarks.space_patches import THIN, series
 from cnf.bases.edge_potentials import EdgePotentials, Sum, differentiated, evaluated
 from cnf.errors import BasisError
 from cnf.pde.patches.building import orders_of
@@ -105,6 +105,7 @@ def test_faces_with_slopes():
         (r"-\Delta u - u_{xy} = 1", "u = 0"),  # other angles
         (r"-(1 + x) u_{xx} - u_{yy} - u_{zz} = 1", "u = 0"),  # other angles at every place
         (r"-\Delta u = 1", r"\partial_n u + u = 0"),
+        (THIN["interior"], THIN["boundary"]),  # values with a layer: what is left over cannot be told
     ],
 )
 def test_where_no_potentials_are_known(interior: str, boundary: str):

@@ -94,3 +94,6 @@ def test_settled_fields_are_measured_when_asked():
     assert found.spot_check is None and field.solution is found
     with pytest.warns(cnf.errors.CnfWarning):
         assert not found.certificate.exact
+    with pytest.warns(cnf.errors.ViolationWarning) as said:
+        cnf.ConstrainedField(cnf.bases.Polynomial(space, degree=3), twice).eval().solution  # noqa: B018
+    assert said[0].filename == __file__

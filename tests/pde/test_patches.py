@@ -14,7 +14,7 @@ import torch
 
 import cnf
 from cnf.bases import Cells, Piecewise
-from cnf.bases.piecewise import Tie
+from cnf.bases.ties import Tie
 from cnf.errors import BasisError, CnfWarning, ProblemError, UnderdeterminedError
 from cnf.pde.patches.adapting import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of

@@ -62,8 +62,8 @@ def test_patches_cover_the_domain(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "keyhole"])
-def test_as_many_conditions_as_functions(name: str):
-    """Whatever the outline; and the known field comes out, better with a higher degree."""
+def test_few_conditions_and_guides(name: str):
+    """No more conditions than functions, none redundant; the known field comes out, better with a higher degree."""
     domain = SHAPES[name]
     question = question_of(cnf.Problem("x y", domain=domain, equations=POISSON))
     x = points_in(domain, 500)
@@ -73,7 +73,7 @@ def test_as_many_conditions_as_functions(name: str):
         mesh = Mesh.of(first_cells(domain), (degree, degree), domain)
         field = build_field(question, orders_of(question), mesh).eval()
         certificate = field.solution.certificate
-        assert certificate.exact and certificate.conditions == field.basis.active().sum()
+        assert certificate.exact and certificate.rank == certificate.conditions <= field.basis.active().sum()
         errors.append(float((field(x) - exact).abs().max()))
     assert errors[1] < 1e-2 * errors[0] and errors[1] < 1e-5, errors
 

@@ -19,7 +19,7 @@ from cnf.pde.problems.on_patches import question_of
 from cnf.solvers import marching
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.null_space import TiedFactor, Ties
-from cnf.systems import tied
+from cnf.systems import tied_rows
 
 PLATE = Difference(cnf.Box((0, 0), (1, 1), name="edge"), [Disk((0.5, 0.4), 0.2, name="hole")])
 FIELD = r"e^{-t} \sin(2x + 1) \cos(3y)"
@@ -74,9 +74,9 @@ def test_marching_is_solving_all_at_once():
     for keep in (True, False):
         found = factored(*given, keep=keep)
         assert isinstance(found, MarchedFactor) and found.rank == whole.rank == 36
-        weights = [factor.solve(right, between) * factor.column for factor in (found, whole)]
+        weights = [factor.metric.weights(factor.solve(right, between)) for factor in (found, whole)]
         assert np.allclose(*weights, rtol=1e-9, atol=1e-9)
-        transposed = [factor.solve_transposed(z * factor.column) for factor in (found, whole)]
+        transposed = [factor.solve_transposed(factor.metric.transposed(z)) for factor in (found, whole)]
         for one, other in zip(*transposed, strict=True):
             assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
     assert isinstance(factored(*random_slabs(1)), TiedFactor)
@@ -137,7 +137,7 @@ def test_rows_on_demand_are_the_rows(slabs: tuple, monkeypatch):
     """Evaluated slab by slab instead of all at once: the same field."""
     problem, field, question, mesh = slabs
     x = problem.domain.random(200, torch.Generator().manual_seed(1))
-    monkeypatch.setattr(tied, "MANY", 0)
+    monkeypatch.setattr(tied_rows, "MANY", 0)
     again = build_field(question, orders_of(question), mesh).eval()
     assert torch.allclose(again(x), field(x), rtol=0, atol=1e-12)
     assert again.certificate.rank == field.certificate.rank

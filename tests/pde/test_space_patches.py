@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 
 import cnf
 from cnf.bases import Cells
+from cnf.pde.patches.adapting import asked_formulas, followed_by
 from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.formulas import follow
 from cnf.pde.patches.solid import Solid, first_solid_cells
 from cnf.pde.patches.solid_layout import lay_out_solid
 from cnf.pde.problems.on_patches import question_of
@@ -86,6 +89,58 @@ def test_solids_with_curved_boundaries():
         assert certificate.exact and certificate.rank == certificate.conditions
         errors.append(float((solution(x) - smooth(x)).abs().max()))
     assert errors[1] < 1e-3 and errors[0] > 20 * errors[1], errors
+
+
+def test_elastic_solids_with_loads():
+    """Lame's equations (both constants 1) around the hole: displacements given on the faces, the load on its wall.
+
+    Stresses are those that SymPy finds for the displacements; two degrees more, and the error is 20 times smaller.
+    """
+    x = sp.symbols("x y z")
+    u = [sp.sin(x[0] + 1) * sp.cos(x[1]), sp.cos(x[0]) * sp.sin(x[1] + x[2]), sp.exp(x[0] / 2) * sp.cos(x[2])]
+    slopes = sp.Matrix(3, 3, lambda i, j: sp.diff(u[i], x[j]))
+    stress = slopes + slopes.T + sp.eye(3) * slopes.trace()
+    names, volume = "uvw", "(u_x + v_y + w_z)"
+
+    def given(i: int, j: int) -> str:
+        """The stress (i, j) as an operator."""
+        shear = rf"{names[i]}_{x[j]} + {names[j]}_{x[i]}"
+        return f"({shear} + {volume})" if i == j else f"({shear})"
+
+    equations = []
+    for i in range(3):
+        force = sp.latex(-sum(sp.diff(stress[i, j], x[j]) for j in range(3)))
+        equations.append({"on": "interior", "equation": rf"-\Delta {names[i]} - 2\partial_{x[i]}{volume} = {force}"})
+        equations.append({"on": "boundary except hole", "equation": f"{names[i]} = {sp.latex(u[i])}"})
+        load = " + ".join(f"{given(i, j)} ({x[j]} - 0.5)" for j in range(3))
+        known = sp.latex(sum(stress[i, j] * (x[j] - sp.Rational(1, 2)) for j in range(3)))
+        equations.append({"on": "hole", "equation": f"{load} = {known}"})
+    question = question_of(cnf.Problem("x y z", "u v w", domain=HOLE, equations=equations))
+    at = HOLE.random(200, torch.Generator().manual_seed(0))
+    exact = np.stack([sp.lambdify(x, own, "numpy")(*at.numpy().T) for own in u], axis=1)
+    errors = []
+    for degree in (4, 6):
+        mesh = Mesh.of(first_solid_cells(HOLE), (degree,) * 3, HOLE)
+        solution = build_field(question, orders_of(question), mesh).eval().solution
+        certificate = solution.certificate
+        assert certificate.exact and certificate.rank == certificate.conditions
+        errors.append(np.abs(solution(at).detach().numpy() - exact).max())
+    assert errors[1] < 1e-5 and errors[0] > 20 * errors[1], errors
+
+
+def test_formulas_are_not_followed_by_cells_where_a_degree_does():
+    """A smooth source at 1e-9: a handful of cells, as the next degree follows it. Values on the faces of a block count
+    on these faces only, not inside a void where their formula is infinite."""
+    equations = {"interior": rf"-\Delta u = 7 {SMOOTH}", "boundary": f"u = {SMOOTH}"}
+    question = question_of(cnf.Problem("x y z", domain=CUBE, equations=equations))
+    formulas, degree = asked_formulas(question, orders_of(question)), followed_by(CUBE, (8, 8, 8))
+    assert follow(Cells([0, 0, 0], [1, 1, 1]), degree, formulas, 1e-9, 0, None).count <= 4
+    far = r"\frac{1}{(x - 0.5)^2 + (y - 0.5)^2 + (z - 0.5)^2}"
+    equations = {"interior": r"-\Delta u = 1", "boundary except hole": f"u = {far}", "hole": r"\partial_n u = 0"}
+    question = question_of(cnf.Problem("x y z", domain=HOLE, equations=equations))
+    cells = first_solid_cells(HOLE)
+    formulas = asked_formulas(question, orders_of(question))
+    assert len(formulas) == 6 and follow(cells, degree, formulas, 1e-3, 0, None).count == cells.count
 
 
 def test_patches_of_a_solid_fill_it():

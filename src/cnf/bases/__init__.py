@@ -16,11 +16,12 @@ from cnf.bases.kernel import Kernel
 from cnf.bases.networks import ConstraintLayer, Independent
 from cnf.bases.part import find_final
 from cnf.bases.partition import Partition
-from cnf.bases.piecewise import Piecewise, Tie
+from cnf.bases.piecewise import Piecewise
 from cnf.bases.polynomial import Polynomial
 from cnf.bases.properties import Properties, properties_table
 from cnf.bases.recommend import Recommendation, recommend
 from cnf.bases.skewed import SkewedRBF
+from cnf.bases.ties import Guide, Tie
 
 __all__ = [
     "Basis",
@@ -31,6 +32,7 @@ __all__ = [
     "Cover",
     "DiffusedJumps",
     "EdgePotentials",
+    "Guide",
     "Hermite",
     "Hybrid",
     "Hypernet",

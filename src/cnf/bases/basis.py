@@ -104,6 +104,11 @@ class Basis(Part):
         return ()
 
     @property
+    def guided_by(self) -> tuple[str, ...]:
+        """Names of constraints whose right-hand sides it also comes close to elsewhere; none for most bases."""
+        return ()
+
+    @property
     def brought_conditions(self) -> int:
         """Conditions that the functions bring along, beside those of the constraints."""
         return 0

@@ -17,8 +17,7 @@ class Cover:
 
     With a `partition`, `patch` (cells, regions) has a column per region: a cell across an interface has a patch on
     either side. Polynomials of a patch are those of its frame. Points in cells without a patch for their region belong
-    to the nearest cell that has one. Patches that fill little of their frame, such as triangles, are
-    `by_total_degree` (patches,) bool: products of high degrees can hardly be told apart there.
+    to the nearest cell that has one.
     """
 
     def __init__(
@@ -28,7 +27,6 @@ class Cover:
         lower: np.ndarray,
         upper: np.ndarray,
         partition: Partition | None = None,
-        by_total_degree: np.ndarray | None = None,
     ):
         self.cells, self.partition = cells, partition
         regions = 1 if partition is None else partition.count
@@ -43,14 +41,6 @@ class Cover:
             raise BasisError(f"frames are boxes (patches, {cells.dimension}); got {self.lower.shape}")
         if not (np.isfinite(self.lower).all() and np.isfinite(self.upper).all() and (self.lower < self.upper).all()):
             raise BasisError("frames are boxes from a lower to an upper corner, with finite numbers")
-        marked = np.zeros(count, dtype=bool) if by_total_degree is None else np.asarray(by_total_degree)
-        if marked.shape != (count,) or marked.dtype != bool:
-            raise BasisError(f"`by_total_degree` is true or false for each of {count} patches; got {marked.shape}")
-        self.by_total_degree = marked
-
-    def with_total_degree(self, marked: np.ndarray) -> Cover:
-        """The same with these patches (patches,) bool `by_total_degree`."""
-        return Cover(self.cells, self.patch, self.lower, self.upper, self.partition, marked)
 
     @property
     def count(self) -> int:

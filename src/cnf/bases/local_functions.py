@@ -39,17 +39,18 @@ class LocalFunctions(Protocol):
 class Products:
     """Chebyshev polynomials of `degree` along every coordinate, multiplied.
 
-    Those of the highest degree in two of the coordinates `without_corner` at once are left out.
+    Those of the `depth` highest degrees in two of the coordinates `without_corner` at once are left out.
     """
 
     degree: tuple[int, ...]
     without_corner: tuple[int, ...] = ()
+    depth: int = 1
 
     @cached_property
     def exponents(self) -> np.ndarray:
         grids = np.meshgrid(*[np.arange(p + 1) for p in self.degree], indexing="ij")
         every = np.stack([g.ravel() for g in grids], axis=1)
-        top = (every == np.array(self.degree))[:, list(self.without_corner)].sum(axis=1)
+        top = (every > np.array(self.degree) - self.depth)[:, list(self.without_corner)].sum(axis=1)
         return every[top < 2]
 
     @cached_property

@@ -23,7 +23,8 @@ from cnf.bases.cover import Cover
 from cnf.bases.local_functions import Given, LocalFunctions, Products
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
-from cnf.constraints import Constraint, Space
+from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
+from cnf.constraints import Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even
 from cnf.operators.expansion import Request, combine, wanted
@@ -31,33 +32,16 @@ from cnf.operators.expansion import Request, combine, wanted
 HIGHEST = 40  # degree
 
 
-@dataclass(frozen=True, eq=False)
-class Tie:
-    """The operator of `condition` must give the same in the cells `first` and `second` (P,) of its points.
-
-    Across an interface, the side of `second` has the operator of `beyond`, and what `first` has more than `second` is
-    the right-hand side of `condition`.
-    """
-
-    condition: Constraint
-    first: Tensor
-    second: Tensor
-    beyond: Constraint | None = None
-
-    def sides(self) -> list[tuple[Constraint, Tensor, float]]:
-        """What adds up to the values of the condition: operators, in which cells, with which sign."""
-        return [(self.condition, self.first, 1.0), (self.beyond or self.condition, self.second, -1.0)]
-
-
 class Piecewise(Basis):
     """`degree` along every coordinate: (degree + 1)^D functions on each of the cells.
 
-    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates: functions of
-    the highest degree in two of them at once are left out. `time` is the coordinate, if any, along which cells come in
-    slabs, each starting from the one before. `at_corner` (patches,) says which of the `corners` a patch touches, -1 for
-    none: the functions of that corner are functions of the patch. `channel_degrees` (C, D) are those of channels that
-    have lower ones, as a pressure has beside velocities. `local` is a basis on the cell from -1 to 1 whose functions,
-    scaled to every cell, take the place of polynomials: as many as these, if conditions are laid out for their degree.
+    `cells` may be a `Cover`: then its patches take the place of cells. `without_corner` names coordinates:
+    functions of the highest degree in two of them at once are left out, of the `corner_depth` highest. `time` is
+    the coordinate, if any, along which cells come in slabs, each starting from the one before. `at_corner`
+    (patches,) says which of the `corners` a patch touches, -1 for none: the functions of that corner are functions
+    of the patch. `channel_degrees` (C, D) are those of channels that have lower ones, as a pressure has beside
+    velocities. `local` is a basis on the cell from -1 to 1 whose functions, scaled to every cell, take the place of
+    polynomials: as many as these, if conditions are laid out for their degree.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -72,12 +56,13 @@ class Piecewise(Basis):
         time: int | None = None,
         patch: Tensor | None = None,
         frames: Tensor | None = None,
-        by_total_degree: Tensor | None = None,
         regions: Sequence | None = None,
         corners: Sequence[CornerFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
+        guides: Sequence[Guide | Sequence] = (),
         local: Basis | None = None,
+        corner_depth: int = 1,
     ):
         check_space(space)
         dimension = len(space.coordinates)
@@ -85,12 +70,13 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, regions, by_total_degree, dimension, time is not None)
+            cells = _from_tables(cells, patch, frames, regions, dimension, time is not None)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
-        self.ties = tuple(_checked_tie(tie, cells.count) for tie in ties)
-        self.without_corner, self.time = tuple(without_corner), time
+        self.ties = tuple(checked_tie(tie, cells.count) for tie in ties)
+        self.guides = tuple(checked_guide(guide, cells.count) for guide in guides)
+        self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
@@ -107,6 +93,10 @@ class Piecewise(Basis):
     @property
     def shared(self) -> bool:
         return True
+
+    @property
+    def guided_by(self) -> tuple[str, ...]:
+        return tuple(guide.condition.name for guide in self.guides)
 
     @property
     def brought_conditions(self) -> int:
@@ -128,18 +118,13 @@ class Piecewise(Basis):
     def active(self) -> np.ndarray:
         """Which functions every patch has, channel by channel, (patches, C n) bool.
 
-        Polynomials of all degrees, or up to a total degree where the cover says so.
-        Those of a corner only where it is, with one weight for all channels, the first one's. If one patch has the
-        corner to itself, as many polynomials of the highest degrees make room: the equations decide the weights then.
-        If several patches share it, the same functions in all of them would be decided twice; there, the smallest
-        weights decide, which are those with the smoothest polynomials.
+        Polynomials of all degrees. Those of a corner only where it is, with one weight for all channels, the first
+        one's. If one patch has the corner to itself, as many polynomials of the highest degrees make room: the
+        equations decide the weights then. If several patches share it, the same functions in all of them would be
+        decided twice; there, the smallest weights decide, which are those with the smoothest polynomials.
         """
         evaluator, channels = self.snapshot(), len(self.space.channels)
         found = np.tile(evaluator.polynomial, (self.cells.count, channels, 1))
-        if isinstance(self.cells, Cover):
-            low = ~evaluator.polynomial
-            low[evaluator.polynomial] = evaluator.exponents.sum(axis=1) <= max(self.degree)
-            found[self.cells.by_total_degree] &= low
         own = len(evaluator.exponents)
         for channel, degrees in enumerate(self.channel_degrees or ()):
             found[:, channel, :own] &= (evaluator.exponents <= degrees).all(axis=1)
@@ -157,7 +142,7 @@ class Piecewise(Basis):
         return found.reshape(self.cells.count, -1)
 
     def snapshot(self) -> PiecewiseEvaluator:
-        functions: LocalFunctions = Products(self.degree, self.without_corner)
+        functions: LocalFunctions = Products(self.degree, self.without_corner, self.corner_depth)
         if self.local is not None:
             functions = Given(self.local.snapshot(), self.local.size, self.dimension)
         return PiecewiseEvaluator(self.cells, functions, self.corners, self.at_corner)
@@ -174,7 +159,9 @@ class Piecewise(Basis):
             **_tables(self.cells),
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
+            "guides": [[guide.condition, guide.cells] for guide in self.guides],
             "without_corner": list(self.without_corner),
+            "corner_depth": self.corner_depth,
             "time": self.time,
             "corners": [list(c.as_parts()) for c in self.corners],
             "at_corner": torch.from_numpy(self.at_corner),
@@ -193,7 +180,6 @@ def _tables(cells: Cells | Cover) -> dict[str, object]:
         "patch": torch.from_numpy(cells.patch),
         "frames": torch.from_numpy(frames),
         "regions": None if cells.partition is None else cells.partition.shapes,
-        "by_total_degree": torch.from_numpy(cells.by_total_degree),
     }
 
 
@@ -202,7 +188,6 @@ def _from_tables(
     patch: Tensor | None,
     frames: Tensor | None,
     regions: Sequence | None,
-    by_total_degree: Tensor | None,
     dimension: int,
     timed: bool,
 ) -> Cells | Cover:
@@ -213,8 +198,7 @@ def _from_tables(
     if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
         raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
     partition = None if regions is None else Partition(regions, dimension - timed)
-    marked = None if by_total_degree is None else by_total_degree.cpu().numpy()
-    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition, marked)
+    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition)
 
 
 def _checked_corners(
@@ -255,20 +239,6 @@ def _checked_local(given: Basis | None, space: Space, channel_degrees: object) -
     if channel_degrees is not None:
         raise BasisError("chosen functions are for channels of the same order; leave `channel_degrees` or `local` out")
     return given
-
-
-def _checked_tie(given: Tie | Sequence, cells: int) -> Tie:
-    tie = given if isinstance(given, Tie) else Tie(*given)
-    count = tie.condition.points.shape[0]
-    for side in (tie.first, tie.second):
-        if side.shape != (count,) or side.is_floating_point() or bool(((side < 0) | (side >= cells)).any()):
-            raise BasisError(f"a tie names two of the {cells} cells for each of its {count} points")
-    if tie.beyond is not None and (
-        tie.beyond.values.shape != tie.condition.values.shape
-        or not torch.equal(tie.beyond.points, tie.condition.points)
-    ):
-        raise BasisError("both sides of a tie have the same points and as many rows")
-    return tie
 
 
 @dataclass(frozen=True)

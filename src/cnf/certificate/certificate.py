@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from cnf.certificate.findings import Conflict, Findings, Inquiry
+from cnf.systems.formulation import REMEDY
 
 
 class Residual(float):
@@ -61,6 +62,7 @@ class Certificate:
     quadrature: Mapping[str, float] = field(default_factory=dict)  # worst error of the integrals in each constraint
     unmeasured: Mapping[str, str] = field(default_factory=dict)  # constraints that could not be measured, and why
     hint: str = ""  # what is known to be the reason if the tolerance is missed
+    remedy: str = REMEDY  # what makes weights smaller
     findings: Findings | Inquiry = field(default=Findings(0, math.nan), compare=False)
 
     @property
@@ -161,8 +163,8 @@ class Certificate:
             return (
                 f"the integral in {', '.join(map(repr, unresolved))} is not resolved: field or coefficient "
                 "varies faster than "
-                "the finest quadrature rule can follow. Use a smoother basis (a larger bandwidth), split the "
-                "integral at kinks, and check that it exists"
+                "the finest quadrature rule can follow. Use a smoother basis (of waves or kernels, a larger "
+                "bandwidth), split the integral at kinks, and check that it exists"
             )
         if self.conflicts:
             return "; ".join(c.reason for c in self.conflicts) + ". Remove or correct one of them"
@@ -177,7 +179,7 @@ class Certificate:
         if self.weight_norm > LARGE_WEIGHTS * max(self.data_size, 1e-300):
             return (
                 f"weights of norm {self.weight_norm:.0e} for data of size {self.data_size:.0e}: their rounding alone "
-                "misses the tolerance. Use a smaller bandwidth or more functions"
+                f"misses the tolerance. Use {self.remedy}"
             )
         return (
             "the tolerance may be smaller than rounding allows here: compare it with the condition number, and the "
@@ -192,7 +194,7 @@ class Certificate:
         return (
             f"weights of norm {self.weight_norm:.0e} for data of size {self.data_size:.0e} cancel at the "
             "conditions but perhaps "
-            "not between them: look at the field there (HeldOutResidual), and try another bandwidth or more functions"
+            f"not between them: look at the field there (HeldOutResidual), and try {self.remedy}"
         )
 
     def __repr__(self) -> str:

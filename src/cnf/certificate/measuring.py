@@ -21,8 +21,8 @@ from cnf.certificate.sizes import (
     allowed_sizes,
     amplitude_beside,
     amplitudes,
+    cancelled_sizes,
     extents,
-    is_cancelled,
     row_sizes,
     typical_amplitude,
     whole_amplitudes,
@@ -122,6 +122,7 @@ def certify(
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
     if violated and measured < count and any(bool(look.cancelled.any()) for look in looks):
         return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
+    broken = any(not r.relative <= tolerance for r in residuals.values())  # ties count as well
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
     return Certificate(
         residuals=residuals,
@@ -138,7 +139,8 @@ def certify(
         shared=account.shared,
         unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
-        hint=(account.reason_for(violated, times) or solution.reason) if violated else "",
+        hint=(account.reason_for(violated, times) or solution.reason) if broken else "",
+        remedy=account.remedy,
         findings=findings,
     )
 
@@ -169,19 +171,19 @@ class Look:
     """What was seen of the conditions of a constraint, each (P, R)."""
 
     off: Tensor  # what is missed; by the account of the solver where nothing was measured
-    cancelled: Tensor  # the sizes of terms that cancel, 0 where they do not
+    cancelled: Tensor  # how far terms reach that cancel, 0 where they do not
     standing: Tensor  # True where terms were measured and do not cancel
     measured: int
 
 
 def _look(solution: Measured, probes: Sequence[Probe], asked: Tensor, off: Tensor, sample: int | None) -> Look:
     """Conditions measured on the field, all of them or a sample; `off` is the account of the solver."""
-    chosen = _chosen_points(off, sample)
+    chosen, peak = _chosen_points(off, sample), asked.abs().amax(dim=0)
     if chosen is None:
-        found, terms = measure_rows(solution, probes, asked)
+        found, terms = measure_rows(solution, probes, asked, peak)
         return Look(found, terms, terms == 0, found.numel())
     # A sample claims nothing; what measures all points may say exact, and looks at some alone.
-    found, terms = measure_rows(solution, [probe.at(chosen) for probe in probes], asked[chosen], alone=0)
+    found, terms = measure_rows(solution, [probe.at(chosen) for probe in probes], asked[chosen], peak, alone=0)
     nothing = torch.zeros_like(off)
     standing = torch.zeros_like(off, dtype=torch.bool).index_copy(0, chosen, terms == 0)
     return Look(off.index_copy(0, chosen, found), nothing.index_copy(0, chosen, terms), standing, found.numel())
@@ -214,11 +216,11 @@ def _largest_value(solution: Measured, numbers: Sequence[int]) -> float:
 
 
 def measure_rows(
-    solution: Measured, probes: Sequence[Probe], asked: Tensor, alone: int = ALONE
+    solution: Measured, probes: Sequence[Probe], asked: Tensor, peak: Tensor, alone: int = ALONE
 ) -> tuple[Tensor, Tensor]:
     """What the field misses of the conditions that the probes stand for, and not less than its rounding; both (P, R).
 
-    Second: how large the terms are where they cancel, 0 elsewhere.
+    Second: how far terms reach that cancel, 0 elsewhere; `peak` (R,) is the largest that is asked anywhere.
 
     A residual smaller than the rounding of the field is luck: the same points one by one, or among others, miss by
     more. So some, `alone`, are also evaluated on their own, few points also in a crowd, and the rounding is the least
@@ -242,7 +244,7 @@ def measure_rows(
         every = torch.arange(shape[0], device=asked.device).repeat(copies)
         among = solution.applied([probe.at(every) for probe in apart], (every.shape[0], shape[1])).to(torch.float64)
         off = off.maximum((among.unflatten(0, (copies, -1)) - asked).abs().amax(dim=0))
-    return off, torch.where(is_cancelled(found, terms, asked), terms, 0.0)
+    return off, cancelled_sizes(found, terms, asked, peak)
 
 
 def _in_rows_of_their_own(probes: Sequence[Probe], points: int) -> tuple[list[Probe], tuple[int, int]]:

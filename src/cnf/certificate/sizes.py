@@ -9,11 +9,12 @@ w_alpha the coefficients there and l_k the extent of all constraint points along
 condition is s U with U the amplitude that the conditions on its channels ask for. Rescaling a constraint, a coordinate
 or the field changes nothing. Everything is worked out from the conditions as they are now: nothing is remembered.
 
-A right-hand side far below the terms that its operator adds up does not ask for a small field: beside a narrow source a
-wave of amplitude 1 solves Laplace u + k^2 u = 1e-7, and rounds by k^2. Conditions whose terms cancel so are left out of
-the amplitude V >= U that is asked of the field as a whole, which is never more than the field shows anywhere. V stands
-for U where the right-hand side is zero and, no further than the terms at that very point reach, where they cancel. What
-asks for something and is no small difference of large terms is compared with U.
+The tails of a right-hand side do not ask for a small field: beside a narrow source of size 1 a wave of amplitude 1
+solves Laplace u + k^2 u = 1e-7, and rounds by k^2. Conditions far below both the terms that their operator adds up
+there and what the same equation asks for elsewhere are left out of the amplitude V >= U that is asked of the field as a
+whole, which is never more than the field shows anywhere. V stands for U where the right-hand side is zero and, no
+further than those terms and the peak of that right-hand side reach, in its tails. What is asked for throughout, or of
+one term, is compared with U.
 """
 
 from __future__ import annotations
@@ -119,9 +120,14 @@ def whole_amplitudes(
     return whole
 
 
-def is_cancelled(sums: Tensor, terms: Tensor, asked: Tensor) -> Tensor:
-    """Where terms cancel and are asked to, (P, R): `sums` and right-hand side are small beside the sizes of `terms`."""
-    return sums.abs().maximum(asked.abs()) < CANCELLED * terms
+def cancelled_sizes(sums: Tensor, terms: Tensor, asked: Tensor, peak: Tensor) -> Tensor:
+    """How far terms reach that cancel in a tail of the right-hand side, (P, R); 0 where they do not.
+
+    There `sums` and what is asked are small beside the sizes of the `terms` and beside the `peak` (R,) of what is asked
+    anywhere: terms that cancel to what an equation asks for throughout leave nothing to excuse.
+    """
+    reach = terms.minimum(peak)
+    return torch.where(sums.abs().maximum(asked.abs()) < CANCELLED * reach, reach, 0.0)
 
 
 def allowed_sizes(
@@ -129,7 +135,7 @@ def allowed_sizes(
 ) -> Tensor:
     """What an error is compared with, (P, R): |g| or the natural size by U, or by V as far as that is allowed.
 
-    `cancelled`: the sizes of terms that cancel, 0 for others.
+    `cancelled`: how far terms reach that cancel, 0 for others.
     """
     reach = torch.zeros_like(size) if cancelled is None else cancelled
     reach = torch.where(asked == 0, torch.inf, reach)

@@ -28,6 +28,7 @@ from cnf.operators.reader.notation import start
 from cnf.operators.reader.semantics import Reader
 from cnf.operators.reader.values import Affine, Value, added, described, negated
 
+NO_FIELD = "there is no field in this equation"
 Result = TypeVar("Result")
 Equation = tuple[Operator, tuple[sp.Expr, ...] | None, dict[str, Datum]]
 
@@ -192,7 +193,7 @@ def _balanced(reader: Reader, row: Tree) -> Value:
         value = added([left, negated(right)])
     for part in value.rows:
         if not part.terms:
-            raise reader.error("there is no field in this equation", start(sides[0]))
+            raise reader.error(NO_FIELD, start(sides[0]))
     return value
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 
 
@@ -38,15 +39,17 @@ class _System:
     table: np.ndarray
     starts: np.ndarray
     ties: Ties
-    active: np.ndarray
+    metric: Metric
 
     def same_as(self, other: _System) -> bool:
         """Whether they differ by rounding only."""
-        counts = (self.starts, self.ties.rows, self.ties.cells, self.active)
-        others = (other.starts, other.ties.rows, other.ties.cells, other.active)
+        counts = (self.starts, self.ties.rows, self.ties.cells, self.metric.active)
+        others = (other.starts, other.ties.rows, other.ties.cells, other.metric.active)
         if not all(map(np.array_equal, counts, others)):
             return False
-        pairs = ((self.table, other.table), (self.ties.vectors, other.ties.vectors))
+        triangles, known = self.metric.triangles, other.metric.triangles
+        pairs = [(self.table, other.table), (self.ties.vectors, other.ties.vectors)]
+        pairs += [(triangles[cell], known[cell]) for cell in triangles]
         return all((np.abs(a - b).max(axis=1) <= SAME * np.abs(b).max(axis=1)).all() for a, b in pairs)
 
     def missing(self, weights: np.ndarray, right: np.ndarray, tied: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,8 +80,8 @@ class MarchedFactor:
     """As `TiedFactor`, with the same arguments; `slab` (cells,) numbers the slabs of the cells in order of time.
 
     A slab is factored when it is needed, unless it shares a factor, and forgotten unless `keep` says that it will be
-    needed again, for gradients; these take a factor of its own. As every slab has one solution, `column` cannot change
-    it: functions count alike, which keeps their rows apart.
+    needed again, for gradients; these take a factor of its own. Where every slab has one solution, a `metric` cannot
+    change it: functions count alike then, which keeps their rows apart.
     """
 
     def __init__(
@@ -89,9 +92,11 @@ class MarchedFactor:
         centres: np.ndarray,
         slab: np.ndarray,
         active: np.ndarray,
+        metric: Metric | None = None,
         keep: bool = True,
     ):
-        self.table, self.starts, self.ties, self.column = table, starts, ties, np.ones(table.shape[1])
+        self.table, self.starts, self.ties = table, starts, ties
+        self.metric = metric or Metric(np.ones(table.shape[1]), active)
         self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
         self._shared: list[tuple[_System, TiedFactor]] = []  # the last ones that were factored
         self._last = _last_slabs(ties, slab)
@@ -126,14 +131,15 @@ class MarchedFactor:
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
         shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
         inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
-        system = _System(whole, bounds, inner, self.active[cells])
+        system = _System(whole, bounds, inner, self.metric.of(cells))
         return _Slab(system, self._factor(system, cells), cells, rows, ties.rows[alone], shared, placed, past)
 
     def _factor(self, system: _System, cells: np.ndarray) -> TiedFactor:
         for known, factor in self._shared:
             if system.same_as(known):
                 return factor
-        found = TiedFactor(system.table, system.starts, system.ties, self.centres[cells], None, system.active)
+        centres, metric = self.centres[cells], system.metric
+        found = TiedFactor(system.table, system.starts, system.ties, centres, None, metric.active, metric)
         if not self.keep:
             self._shared = [(system, found), *self._shared][:KEPT]
         return found
@@ -152,17 +158,17 @@ class MarchedFactor:
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """y (cells, n) with L y = right (M,) and T y = tied; every slab is corrected once by what its rows miss."""
-        y = np.zeros((len(self.starts) - 1, len(self.column)))
+        y, weights = np.zeros(self.active.shape), np.zeros(self.active.shape)
         left = tied.copy()
         for slab in map(self._factored, range(self.count)):
-            vectors = self.ties.vectors[slab.past]
-            reached = np.einsum("en,en->e", vectors, y[self.ties.cells[slab.past]])
+            reached = np.einsum("en,en->e", self.ties.vectors[slab.past], weights[self.ties.cells[slab.past]])
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
             first = slab.factor.solve(own, left[slab.shared])
-            off = slab.system.missing(first, own, left[slab.shared])
+            off = slab.system.missing(slab.factor.metric.weights(first), own, left[slab.shared])
             y[slab.cells] = first + slab.factor.solve(*off)
+            weights[slab.cells] = slab.factor.metric.weights(y[slab.cells])
         return y
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -176,16 +182,17 @@ class MarchedFactor:
         return rows, np.where(here, ties[self.ties.rows], 0.0)
 
     def _transposed(self, z: np.ndarray, coupled: bool) -> tuple[np.ndarray, np.ndarray]:
-        rest = z.copy()
+        brought = np.zeros(z.shape)  # to the weights, by ties of later slabs
         rows, ties = np.zeros(self.starts[-1]), np.zeros(self.ties.count)
         for slab in map(self._factored, reversed(range(self.count))):
-            own, shared = slab.factor.solve_transposed(rest[slab.cells])
+            rest = z[slab.cells] - slab.factor.metric.transposed(brought[slab.cells])
+            own, shared = slab.factor.solve_transposed(rest)
             own = own[slab.placed]
             rows[slab.rows], ties[slab.own] = own[: len(slab.rows)], own[len(slab.rows) :]
             ties[slab.shared] = shared
             if coupled:
-                vectors = self.ties.vectors[slab.past]
-                np.subtract.at(rest, self.ties.cells[slab.past], vectors * ties[self.ties.rows[slab.past]][:, None])
+                each = self.ties.vectors[slab.past] * ties[self.ties.rows[slab.past]][:, None]
+                np.add.at(brought, self.ties.cells[slab.past], each)
         return rows, ties
 
 
@@ -196,7 +203,7 @@ def factored(
     centres: np.ndarray,
     time: int | None,
     active: np.ndarray,
-    column: np.ndarray,
+    metric: Metric | np.ndarray,
     keep: bool = True,
 ) -> TiedFactor | MarchedFactor:
     """Slab by slab if the past does not depend on the future, else all at once; arguments as of `TiedFactor`."""
@@ -207,15 +214,19 @@ def factored(
         rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
         if count > 1 and np.array_equal(rows, unknowns):
-            return MarchedFactor(table, starts, ties, centres, slab, active, keep)
+            return MarchedFactor(table, starts, ties, centres, slab, active, keep=keep)
+        if count > 1 and isinstance(metric, Metric) and metric.triangles and (rows <= unknowns).all():
+            over = _last_slabs(ties, slab) + _last_slabs(ties, -slab)  # guides leave room in every slab
+            if (over <= 1).all():
+                return MarchedFactor(table, starts, ties, centres, slab, active, metric, keep)
     if not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)
-    return TiedFactor(table, starts, ties, centres, time, active, column)
+    return TiedFactor(table, starts, ties, centres, time, active, metric)
 
 
 def _last_slabs(ties: Ties, slab: np.ndarray) -> np.ndarray:
     """The last slab that every tie touches, (count,)."""
-    found = np.zeros(ties.count, dtype=np.int64)
+    found = np.full(ties.count, slab.min(), dtype=np.int64)
     np.maximum.at(found, ties.rows, slab[ties.cells])
     return found

@@ -5,7 +5,8 @@ basis Q2_i of what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i w
 several cells are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a
 tree, until one cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is
 the smallest solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-
-inverse. Nothing is ever squared.
+inverse. Nothing is ever squared. Where rows leave more room than the ties of a part can see, its null coordinates are
+reduced to those that they do see: the smallest solution is zero in all others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ import scipy.linalg
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
+from cnf.solvers.metric import Metric
+
+ROOM = 1.25  # null coordinates per row from which on they are reduced to those that rows see
 DEPENDENT = 1e-12  # diagonal of R, relative to its first entry, below which rows say nothing new
 
 
@@ -159,7 +163,8 @@ class TiedFactor:
     """All cells factored and merged; `starts` (cells + 1,) says which rows of the table (M, n) belong to a cell.
 
     `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction, `active` (cells, n)
-    which unknowns a cell has, `column` (n,) what their functions are multiplied by; None: all, and by 1.
+    which unknowns a cell has; None: all. `metric` says how weights are measured, an array (n,) what they are multiplied
+    by; None: as they are. Unknowns y are those of the metric.
     """
 
     def __init__(
@@ -170,19 +175,22 @@ class TiedFactor:
         centres: np.ndarray,
         time: int | None = None,
         active: np.ndarray | None = None,
-        column: np.ndarray | None = None,
+        metric: Metric | np.ndarray | None = None,
     ):
         self.starts, self.ties = starts, ties
-        self.column = np.ones(table.shape[1]) if column is None else column
         own = np.ones((len(starts) - 1, table.shape[1]), dtype=bool) if active is None else active
+        column = np.ones(table.shape[1]) if metric is None else metric
+        self.metric = column if isinstance(column, Metric) else Metric(column, own)
         with threadpool_limits(1, "blas"):  # threads only get in each other's way on matrices this small
             self._factor(table, centres, time, own)
 
     def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None, active: np.ndarray) -> None:
         starts, ties = self.starts, self.ties
         self.local = [
-            LocalFactor.of(table[a:b] * self.column, own) for (a, b), own in zip(pairwise(starts), active, strict=True)
+            LocalFactor.of(self.metric.over(cell, table[a:b]), own)
+            for cell, ((a, b), own) in enumerate(zip(pairwise(starts), active, strict=True))
         ]
+        self._seen: dict[int, np.ndarray] = {}  # by part: an orthonormal basis (k, l) of the null coordinates in use
         order = np.argsort(ties.cells, kind="stable")
         bounds = np.searchsorted(ties.cells[order], np.arange(len(self.local) + 1))
         self._entries = [order[a:b] for a, b in pairwise(bounds)]  # of every cell
@@ -198,11 +206,8 @@ class TiedFactor:
         parts: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # ties, entries of each, in null coordinates
         for cell, (own, factor) in enumerate(zip(self._entries, self.local, strict=True)):
             rows = self.ties.rows[own]
-            parts[cell] = (
-                rows,
-                np.ones(len(rows), dtype=np.int64),
-                factor.on_free(self.ties.vectors[own] * self.column),
-            )
+            seen = self._as_seen(cell, factor.on_free(self.metric.over(cell, self.ties.vectors[own])))
+            parts[cell] = (rows, np.ones(len(rows), dtype=np.int64), seen)
         for first, second in order:
             (rows_a, count_a, a), (rows_b, count_b, b) = parts.pop(first), parts.pop(second)
             rows = np.union1d(rows_a, rows_b)
@@ -217,12 +222,20 @@ class TiedFactor:
             left = both[~done]
             number = len(self.local) + len(self.fronts)
             self.fronts.append(Front((first, second), a.shape[1], rows[done], rows[~done], factor, left))
-            parts[number] = (rows[~done], counts[~done], factor.on_free(left))
+            parts[number] = (rows[~done], counts[~done], self._as_seen(number, factor.on_free(left)))
+
+    def _as_seen(self, part: int, rows: np.ndarray) -> np.ndarray:
+        """Rows (l, k) over the null coordinates of a part, over those of them that they see if they are much fewer."""
+        if rows.shape[1] <= ROOM * rows.shape[0]:
+            return rows
+        basis, triangle = np.linalg.qr(rows.T)
+        self._seen[part] = basis
+        return triangle.T
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """The smallest y (cells, n) with L y = right (M,) and T y = tied."""
         y = np.stack([f.solve(right[a:b]) for f, (a, b) in zip(self.local, pairwise(self.starts), strict=True)])
-        reached = self.ties.applied(y * self.column)  # T y of what is fixed so far
+        reached = self.ties.applied(self.metric.weights(y))  # T y of what is fixed so far
         fixed = []
         for front in self.fronts:
             c = front.factor.solve(tied[front.finished] - reached[front.finished])
@@ -232,19 +245,29 @@ class TiedFactor:
         for k in reversed(range(len(self.fronts))):
             front, c = self.fronts[k], fixed[k]
             above = free.pop(len(self.local) + k, None)
-            c = c if above is None else c + front.factor.free(above)
+            c = c if above is None else c + front.factor.free(self._from_seen(len(self.local) + k, above))
             free[front.parts[0]], free[front.parts[1]] = c[: front.width], c[front.width :]
         for cell, c in free.items():
-            y[cell] += self.local[cell].free(c)
+            y[cell] += self.local[cell].free(self._from_seen(cell, c))
         return y
+
+    def _from_seen(self, part: int, c: np.ndarray) -> np.ndarray:
+        """Null coordinates of a part from those of them in use."""
+        return self._seen[part] @ c if part in self._seen else c
+
+    def _to_seen(self, part: int, c: np.ndarray) -> np.ndarray:
+        return self._seen[part].T @ c if part in self._seen else c
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B^+T z for z (cells, n): the multipliers of the rows (M,) and of the ties. `solve` transposed."""
-        towards: dict[int, np.ndarray] = {cell: f.on_free(z[cell][None])[0] for cell, f in enumerate(self.local)}
+        towards: dict[int, np.ndarray] = {
+            cell: self._to_seen(cell, f.on_free(z[cell][None])[0]) for cell, f in enumerate(self.local)
+        }
         inner = []
         for k, front in enumerate(self.fronts):
             g = np.concatenate([towards.pop(part) for part in front.parts])
-            towards[len(self.local) + k] = front.factor.on_free(g[None])[0]
+            number = len(self.local) + k
+            towards[number] = self._to_seen(number, front.factor.on_free(g[None])[0])
             inner.append(g)
         ties = np.zeros(self.ties.count)
         reached = np.zeros(self.ties.count)
@@ -252,7 +275,7 @@ class TiedFactor:
             found = front.factor.solve_transposed(g + front.left.T @ reached[front.outstanding])
             ties[front.finished] = found
             reached[front.finished] = -found
-        rest = z + self.ties.transposed(reached, len(self.local)) * self.column
+        rest = z + self.metric.transposed(self.ties.transposed(reached, len(self.local)))
         parts = [f.solve_transposed(rest[k]) for k, f in enumerate(self.local)]
         return np.concatenate(parts) if parts else np.zeros(0), ties
 

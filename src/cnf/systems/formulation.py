@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block
 from cnf.systems.layout import BlockLayout
 
+REMEDY = "a smaller bandwidth or more functions"
 SPREAD = 256  # points whose rounding is looked at, where that takes another evaluation
 
 
@@ -32,6 +34,7 @@ class Account(ABC):
     name: str
     notes: tuple[str, ...] = ()
     shared: int = 1  # channels served by one matrix
+    remedy: ClassVar[str] = REMEDY  # what makes weights smaller
 
     @abstractmethod
     def rank(self) -> int:

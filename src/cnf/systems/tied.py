@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -13,18 +12,24 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, values_request
-from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator, Tie
+from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
+from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
-from cnf.operators.expansion import Probe, Request
+from cnf.operators.expansion import Probe
 from cnf.solvers.marching import MarchedFactor, factored
+from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+from cnf.systems.tied_account import TiedAccount
+from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides
 
 Factor = TiedFactor | MarchedFactor
 
-ENTRIES = 2**21  # numbers of rows evaluated at once
-MANY = 2**25  # numbers of rows from which on those of a field in time are evaluated slab by slab
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
+NO_ROWS = np.zeros(0, dtype=np.int64)
+CORRECTIONS = 4
+HALF = 0.5  # of what is missing: corrections that leave more are the last
+FAINT = 1e-8  # how much weights themselves count beside guides
 
 
 @dataclass(frozen=True)
@@ -36,38 +41,17 @@ class Tied(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
-        lazily = basis.time is not None and not torch.is_grad_enabled()
+        lazily = basis.time is not None and not basis.guides and not torch.is_grad_enabled()
         system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size, lazily)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
-        return TiedPlan(self, basis, evaluator, system, torch.from_numpy(column))
+        weight = torch.from_numpy(column)
+        guides = gather_guides(evaluator, basis.guides, len(basis.space.channels), basis.local_size, weight)
+        return TiedPlan(self, basis, evaluator, system, weight, guides)
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
         weights = state_entry(state, "weights", (basis.size, len(basis.space.channels)))
         return CellExpansion(basis.snapshot(), weights, basis.ties, KnownAccount("weights from a file"))
-
-
-@dataclass(frozen=True, eq=False)
-class TiedSystem:
-    """Conditions sorted by cell, `table` (M, C n) with cell k from starts[k] on, then those over several cells.
-
-    `order` (M + T,) says which condition, counted constraint by constraint, row by row, point by point, each row is;
-    conditions of ties come last.
-    """
-
-    table: Tensor | Rows
-    starts: np.ndarray
-    tied_rows: np.ndarray
-    tied_cells: np.ndarray
-    vectors: Tensor | Rows
-    order: np.ndarray
-    ties: int  # conditions over several cells
-
-    def right(self, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Right-hand sides (P, R) of constraints and ties -> those of the cells (M,) and those across them."""
-        flat = torch.cat([t.T.reshape(-1) for t in targets])
-        ordered = flat[torch.from_numpy(self.order)]
-        return ordered[: self.table.shape[0]], ordered[self.table.shape[0] :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +63,18 @@ class TiedPlan(Plan):
     evaluator: PiecewiseEvaluator
     system: TiedSystem
     column: Tensor  # (C n,)
+    guides: GuideRows | None = None
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
         vectors: Any  # rows that are worked out on demand pass for arrays while slabs ask for them one by one
         table: Any
-        vectors, table = (
-            a if isinstance(a, Rows) else a.detach().double().numpy() for a in (system.vectors, system.table)
-        )
+        vectors, table = (a if isinstance(a, Rows) else _array(a) for a in (system.vectors, system.table))
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         keep = torch.is_grad_enabled()
-        factor = factored(table, system.starts, ties, centres, self.basis.time, active, self.column.numpy(), keep)
+        metric = guided_metric(self.column.numpy(), active, self.guides)
+        factor = factored(table, system.starts, ties, centres, self.basis.time, active, metric, keep)
         object.__setattr__(self, "factor", factor)
 
     factor: Factor = None  # type: ignore[assignment]
@@ -99,9 +83,12 @@ class TiedPlan(Plan):
         brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
         right, tied = self.system.right([*targets, *brought])
         if isinstance(self.system.table, Rows):
-            found = torch.from_numpy(self.factor.solve(right.numpy(), tied.numpy()) * self.factor.column).to(right)
+            y = self.factor.solve(right.numpy(), tied.numpy())
+            found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
         else:
-            found = _SolveTied.apply(self.system.table, self.system.vectors, right, tied, self.factor)
+            rows = self.guides or GuideRows(right.new_zeros(0, len(self.column)), right.new_zeros(0), NO_ROWS)
+            given = (self.system.table, self.system.vectors, rows.table, right, tied, rows.wanted)
+            found = _SolveTied.apply(*given, rows.starts, self.factor)
         channels = len(self.basis.space.channels)
         weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
         if self.evaluator.extra:
@@ -111,71 +98,108 @@ class TiedPlan(Plan):
         return CellExpansion(self.evaluator, weights, self.basis.ties, TiedAccount(self.factor, self.basis.cells.count))
 
 
+def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None) -> Metric:
+    """Weights are as large as what guides make of them, and a little for themselves."""
+    if guides is None:
+        return Metric(column, active)
+    table = _array(guides.table)
+    triangles = {}
+    for cell, (a, b) in enumerate(pairwise(guides.starts)):
+        own = active[cell]
+        faint = np.diag(FAINT / column[own])
+        triangles[cell] = np.asfortranarray(np.linalg.qr(np.concatenate([table[a:b][:, own], faint]), mode="r"))
+    return Metric(column, active, triangles)
+
+
 class _SolveTied(torch.autograd.Function):
-    """w = S y with y = B^+ (b, d), B = (L, T) S and S the columns' weights. Gradients at full row rank:
+    """w of smallest |K w - k|^2 + |faint w|^2 with B w = b, where B = (L, T), b = (right, tied) and K are the guides.
 
-    g = S dL/dw,  lambda = B^+T g,  mu = B^+T y,  dL/db = lambda,  dL/dB = -lambda y^T + mu (g - B^T lambda)^T,
+    With R^T R = K^T K + faint^2 (without guides R is diagonal, one over the columns' weights) and h = R^-T K^T k,
+    y = R w is y = h + B'^+ (b - B' h), B' = B R^-1. Gradients at full row rank, from the conditions that w and
+    multipliers make up, which are symmetric:
 
-    for the stored entries only; dL/d(L, T) = dL/dB S.
+    z = R^-T dL/dw,  mu = B'^+T z,  lambda = B'^+T (y - h),  v = R^-1 R^-T (dL/dw - B^T mu),
+    dL/db = mu,  dL/dB = lambda v^T - mu w^T,  dL/dk = K v,  dL/dK = (k - K w) v^T - (K v) w^T,
+
+    for the stored entries only.
     """
 
     @staticmethod
-    def forward(ctx, table: Tensor, vectors: Tensor, right: Tensor, tied: Tensor, factor: Factor) -> Tensor:
-        sides = (right.detach().double().numpy(), tied.detach().double().numpy())
-        found = refined(factor, table.detach().double().numpy(), *sides)
-        y = torch.from_numpy(found).to(right)
-        ctx.factor = factor
-        ctx.save_for_backward(table, vectors, y)
-        return y * torch.from_numpy(factor.column).to(right)
+    def forward(ctx, table, vectors, guides, right, tied, wanted, starts: np.ndarray, factor: Factor) -> Tensor:
+        guided = np.repeat(np.arange(len(factor.starts) - 1), np.diff(starts)) if len(guides) else NO_ROWS
+        pull = np.zeros(factor.metric.active.shape) if len(guides) else None
+        if pull is not None:
+            np.add.at(pull, guided, _array(guides) * _array(wanted)[:, None])
+        found, beyond = refined(factor, _array(table), _array(right), _array(tied), pull)
+        weights = torch.from_numpy(found).to(right)
+        ctx.factor, ctx.guided = factor, torch.from_numpy(guided)
+        ctx.save_for_backward(table, vectors, guides, wanted, torch.from_numpy(beyond).to(right), weights)
+        return weights
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: Tensor):
-        table, vectors, y = ctx.saved_tensors
+        table, vectors, guides, wanted, beyond, weights = ctx.saved_tensors
         factor: Factor = ctx.factor
-        column = torch.from_numpy(factor.column).to(y)
-        g = grad * column
-        rows, ties = (torch.from_numpy(a).to(y) for a in factor.solve_transposed(g.double().numpy()))
-        grad_table = grad_vectors = None
-        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            more, more_ties = (torch.from_numpy(a).to(y) for a in factor.within(y.double().numpy()))
-            owner = torch.from_numpy(np.repeat(np.arange(y.shape[0]), np.diff(factor.starts)))
+        z = factor.metric.transposed(_array(grad))
+        rows, ties = (torch.from_numpy(a).to(grad) for a in factor.solve_transposed(z))
+        grads: list[Tensor | None] = [None, None, None, rows, ties, None]
+        if any(ctx.needs_input_grad[k] for k in (0, 1, 2, 5)):
+            more, more_ties = (torch.from_numpy(a).to(grad) for a in factor.within(_array(beyond)))
+            owner = torch.from_numpy(np.repeat(np.arange(grad.shape[0]), np.diff(factor.starts)))
             cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
-            back = torch.zeros_like(y).index_add(0, owner, table * rows[:, None])
+            back = torch.zeros_like(grad).index_add(0, owner, table * rows[:, None])
             back = back.index_add(0, cells, vectors * ties[numbers][:, None])
-            rest, scaled = (g - back * column) * column, y * column
-            grad_table = more[:, None] * rest[owner] - rows[:, None] * scaled[owner]
-            grad_vectors = more_ties[:, None] * rest[cells] - ties[numbers][:, None] * scaled[cells]
-        return grad_table, grad_vectors, rows, ties, None
+            inner = factor.metric.transposed(_array(grad - back))
+            v = torch.from_numpy(factor.metric.weights(inner)).to(grad)
+            grads[0] = more[:, None] * v[owner] - rows[:, None] * weights[owner]
+            grads[1] = more_ties[:, None] * v[cells] - ties[numbers][:, None] * weights[cells]
+            off = wanted - (guides * weights[ctx.guided]).sum(dim=1)
+            along = (guides * v[ctx.guided]).sum(dim=1)
+            grads[2] = off[:, None] * v[ctx.guided] - along[:, None] * weights[ctx.guided]
+            grads[5] = along
+        return (*grads, None, None)
 
 
-def refined(factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
-    """y (cells, n), once more corrected by what the rows still miss, if that brings them closer."""
+def refined(
+    factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, pull: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (cells, n), corrected by what rows still miss for as long as that helps, and y - h of `_SolveTied`.
+
+    `pull` (cells, n) is K^T k. Corrections are added to the weights: in y, they would be lost in its rounding.
+    """
     owner = np.repeat(np.arange(len(factor.starts) - 1), np.diff(factor.starts))
 
-    def missing(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        weights = y * factor.column
+    def missing(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return right - np.einsum("mn,mn->m", table, weights[owner]), tied - factor.ties.applied(weights)
 
-    first = factor.solve(right, tied)
-    off = missing(first)
-    second = first + factor.solve(*off)
-    better = all(np.linalg.norm(b) <= np.linalg.norm(a) for a, b in zip(off, missing(second), strict=True))
-    return second if better else first
+    rows, ties = factor.ties.rows, factor.ties.vectors
+    across = np.sqrt(np.bincount(rows, np.einsum("en,en->e", ties, ties), minlength=factor.ties.count))
+    scale = [np.maximum(size, 1e-300) for size in (np.linalg.norm(table, axis=1), across)]
+
+    def size(off: tuple[np.ndarray, np.ndarray]) -> float:
+        return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
+
+    weights = np.zeros(factor.metric.active.shape)
+    beyond, off = weights, (right, tied)
+    if pull is not None:
+        weights = factor.metric.weights(factor.metric.transposed(pull))
+        off = missing(weights)
+    for k in range(1 + CORRECTIONS):
+        step = factor.solve(*off)
+        better = weights + factor.metric.weights(step)
+        left = missing(better)
+        gain = size(left) / max(size(off), 1e-300)
+        if k and gain > 1:
+            break
+        weights, off, beyond = better, left, beyond + step
+        if k and gain > HALF:
+            break
+    return weights, beyond
 
 
-class TiedAccount(Account):
-    """Cells factored one by one, ties by one sparse system."""
-
-    def __init__(self, factor: Factor, cells: int):
-        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
-        self._rank = factor.rank
-
-    def rank(self) -> int:
-        return self._rank
-
-    def condition(self) -> float:
-        return float("nan")
+def _array(given: Tensor) -> np.ndarray:
+    return given.detach().double().numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,136 +266,3 @@ class CellExpansion(Expansion):
                 rows = torch.tensor(apart.rows, device=total.device)
                 total = total.index_add(1, rows, sign * self.in_cells(apart, cells))
         return total
-
-
-@dataclass(frozen=True)
-class Entries:
-    """One request of a probe: what it adds to conditions (P,) in the functions of cells (P,)."""
-
-    points: Tensor
-    request: Request
-    conditions: Tensor
-    cells: Tensor
-    sign: float
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows (K, C n) that are evaluated when they are asked for: all at once they would take too much memory."""
-
-    evaluator: PiecewiseEvaluator
-    entries: Sequence[Entries]
-    where: np.ndarray  # the row of every condition and cell of the entries, one after the other
-    start: int
-    shape: tuple[int, int]
-    functions: tuple[int, int]  # C, n
-
-    @cached_property
-    def _by_row(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of what rows are added up from, sorted by the row, and the row of each."""
-        order = np.argsort(self.where, kind="stable")
-        return order, self.where[order]
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """(k, C n) for numbers (k,)."""
-        order, found = self._by_row
-        first, last = (np.searchsorted(found, rows + self.start, side) for side in ("left", "right"))
-        owner = np.repeat(np.arange(len(rows)), last - first)  # the row asked for, of every part of one
-        part = order[np.arange(len(owner)) + np.repeat(first - np.cumsum(last - first) + last - first, last - first)]
-        several = np.argsort(part, kind="stable")
-        owner, part = owner[several], part[several]
-        bounds = np.cumsum([0, *(len(e.cells) for e in self.entries)])
-        chosen, kept = [], []
-        for e, start, (a, b) in zip(self.entries, bounds, pairwise(np.searchsorted(part, bounds)), strict=False):
-            if a < b:
-                at = torch.from_numpy(part[a:b] - start)
-                chosen.append(Entries(e.points[at], e.request.at(at), e.conditions[at], e.cells[at], e.sign))
-                kept.append(owner[a:b])
-        if not chosen:
-            return np.zeros((len(rows), self.shape[1]))
-        to = torch.from_numpy(np.concatenate(kept))
-        return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
-
-
-def gather(
-    evaluator: PiecewiseEvaluator,
-    constraints: Sequence[Constraint],
-    ties: Sequence[Tie],
-    channels: int,
-    n: int,
-    lazily: bool = False,
-) -> TiedSystem:
-    """All conditions as rows over cells; `lazily`: evaluated when they are asked for, if they are many."""
-    found: list[Entries] = []
-    start = 0
-
-    def add(probe: Probe, places: Tensor, count: int, sign: float = 1.0) -> None:
-        owners = torch.arange(count).repeat_interleave(probe.nodes)
-        for r, request in zip(probe.rows, probe.requests, strict=True):
-            found.append(Entries(probe.points, request, start + r * count + owners, places, sign))
-
-    for constraint in constraints:
-        for probe in constraint.expanded():
-            add(probe, evaluator.locate(probe.points), constraint.points.shape[0])
-        start += constraint.rows
-    for tie in ties:
-        for condition, places, sign in tie.sides():
-            for probe in condition.expanded():
-                add(probe, places, condition.points.shape[0], sign)
-        start += tie.condition.rows
-    return _sorted(evaluator, found, start, channels, n, lazily)
-
-
-def _sorted(
-    evaluator: PiecewiseEvaluator, entries: Sequence[Entries], count: int, channels: int, n: int, lazily: bool
-) -> TiedSystem:
-    """Entries of the same condition and cell are added up; conditions of one cell go to it, the others are ties."""
-    cells = evaluator.cells.count
-    pairs = torch.cat([e.conditions * cells + e.cells for e in entries]).numpy()
-    keys, inverse = np.unique(pairs, return_inverse=True)
-    owner, place = keys // cells, keys % cells
-    local = np.bincount(owner, minlength=count)[owner] == 1
-    own = np.flatnonzero(local)
-    own = own[np.argsort(place[own], kind="stable")]
-    shared = np.flatnonzero(~local)
-    tied = np.unique(owner[shared])
-    where = np.empty(len(keys), dtype=np.int64)  # the rows of the table come first, then those over several cells
-    where[np.concatenate([own, shared])] = np.arange(len(keys))
-    starts = np.searchsorted(place[own], np.arange(cells + 1))
-    table: Tensor | Rows
-    vectors: Tensor | Rows
-    if lazily and len(keys) * channels * n > MANY:
-        rest = (len(keys) - len(own), channels * n)
-        table = Rows(evaluator, entries, where[inverse], 0, (len(own), channels * n), (channels, n))
-        vectors = Rows(evaluator, entries, where[inverse], len(own), rest, (channels, n))
-    else:
-        whole = _added_up(evaluator, entries, torch.from_numpy(where[inverse]), (len(keys), channels, n))
-        table, vectors = whole[: len(own)], whole[len(own) :]
-    return TiedSystem(
-        table,
-        starts,
-        np.searchsorted(tied, owner[shared]),
-        place[shared],
-        vectors,
-        np.concatenate([owner[own], tied]),
-        len(tied),
-    )
-
-
-def _added_up(
-    evaluator: PiecewiseEvaluator, entries: Sequence[Entries], where: Tensor, shape: tuple[int, int, int]
-) -> Tensor:
-    """Rows (K, C n), evaluated in pieces and written once: they are most of the memory that a solve takes."""
-    whole = torch.zeros(shape, dtype=entries[0].points.dtype)
-    step = max(1, ENTRIES // evaluator.local_size)
-    polynomials, done = int(evaluator.polynomial.sum()), 0
-    for e in entries:
-        for start in range(0, len(e.cells), step):
-            part = slice(start, start + step)
-            rows = e.sign * evaluator.local_rows(e.points[part], e.cells[part], [e.request.at(part)])[:, 0]
-            to = (where[done + start : done + start + len(rows)],)
-            whole[:, e.request.channel, :polynomials].index_put_(to, rows[:, :polynomials], accumulate=True)
-            if evaluator.extra:  # one weight for all channels of a corner function
-                whole[:, 0, polynomials:].index_put_(to, rows[:, polynomials:], accumulate=True)
-        done += len(e.cells)
-    return whole.flatten(1)

@@ -128,6 +128,11 @@ def supported(expression: sp.Expr) -> sp.Expr:
         plain = node.is_Number or node.is_NumberSymbol or node.is_Symbol or node.is_Add or node.is_Mul or node.is_Pow
         known = isinstance(node, DataFunction | RowFunction) or node.func in UNARY
         if not plain and not known and node.func not in (sp.Max, sp.Min, sp.atan2):
+            if isinstance(node, sp.DiracDelta):
+                raise OperatorError(
+                    "a coefficient that jumps (sign, or |x| twice) is differentiated here; give each side an equation "
+                    "of its own, in a problem file by [regions] and a value of the coefficient for each"
+                )
             raise OperatorError(f"the coefficient contains {node.func.__name__}, which cannot be evaluated")
     return checked(expression)
 

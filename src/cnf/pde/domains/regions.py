@@ -99,6 +99,8 @@ class Regions:
         self.rest = _unless_empty(
             Difference, outer=space, holes=tuple(shapes.values()), name=None, lower=space.lower, upper=space.upper
         )
+        if self.rest is None and len(listed) == 1:
+            raise DomainError(f"the region {listed[0][0]!r} fills the whole domain; leave it out, or make it smaller")
         if space.dimension == 2:
             self._refuse_contact()
 

@@ -90,7 +90,7 @@ def adapt(
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
     cells = follow(
         cells_to_begin_with(question, corners),
-        [p - 2 for p in degree],
+        followed_by(domain, degree),
         asked_formulas(question, orders),
         max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
         question.seed,
@@ -102,16 +102,14 @@ def adapt(
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
-    sparing = raised = False
+    raised = False
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
 
     def apart(one: Solution, other: Solution) -> float:
         return field_difference(one, other, probes, question.asked)
 
     def solve_on(cells: Cells) -> Round:
-        return solve_round(
-            question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness, sparing)
-        )
+        return solve_round(question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness))
 
     def estimate_of(found: Round) -> tuple[float, Round]:
         """How far a field may be off, and the field of higher degree that says so."""
@@ -127,11 +125,6 @@ def adapt(
 
     try:
         found = solve_on(cells)
-        if isinstance(found.mesh.shaped, Shaped) and not found.exact:
-            sparing = True  # weights too large to round well? then fewer functions where they can hardly be told apart
-            spared = solve_on(cells)
-            sparing = spared.exact
-            found = spared if sparing else found
         while True:
             rounds.append(found)
             report(found)
@@ -188,6 +181,16 @@ def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
     return tuple(found)
 
 
+def followed_by(domain: Domain, degree: Sequence[int]) -> list[int]:
+    """The degrees of polynomials that formulas are followed by before anything is solved.
+
+    Those of what the equations make of the field; in space those of the second opinion, which comes at once: a degree
+    more costs less there than all the cells that would make up for it.
+    """
+    spare = FINER if domain.dimension == 3 and not isinstance(domain, Timed) else 0
+    return [p - 2 + spare for p in degree]
+
+
 def finer_on(domain: Domain) -> int:
     """Degrees that the second opinion has more: one where there are many functions, in the plane and time or beyond."""
     return 1 if isinstance(domain, Timed) and domain.dimension > 2 else FINER
@@ -211,7 +214,12 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
-                found += known_formulas(condition, meets=partial(meets_surface, shapes), sides_only=True)
+                curved = [shape for shape in shapes if not shape._is_box]
+                if curved:
+                    found += known_formulas(condition, meets=partial(meets_surface, curved), sides_only=True)
+                for face in (f for shape in shapes if shape._is_box for f in Cells(shape.lower, shape.upper).faces()):
+                    if place.kind != "slice" or holds_on(place, face, orders):
+                        found += known_formulas(condition, face.axis, face.position)
         return found
     if not domain._is_box or (regions is not None and not is_aligned(domain, regions)):
         for k, condition in enumerate(question.constraints):

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from cnf.bases.cells import Cells, Face
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
-from cnf.bases.piecewise import Piecewise, Tie
+from cnf.bases.piecewise import Piecewise
+from cnf.bases.ties import Guide, Tie
 from cnf.constraints import Constraint
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import OverdeterminedError
@@ -61,9 +62,7 @@ class Mesh:
         base: nn.Module | None = None,
         regions: Regions | None = None,
         stiffness: Sequence[float] = (),
-        sparing: bool = False,
     ) -> Mesh:
-        """`sparing`: fewer functions where a patch fills little of its frame, see `Shaped.of`."""
         shaped: Shaped | Slabs | Solid | Aligned | None = None
         if domain is not None and is_aligned(domain, regions):
             assert regions is not None
@@ -74,7 +73,7 @@ class Mesh:
             elif domain.dimension == 3:
                 shaped = Solid.of(domain, cells, regions)
             else:
-                shaped = Shaped.of(domain, cells, regions, sparing)
+                shaped = Shaped.of(domain, cells, regions)
         return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
@@ -144,10 +143,13 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         corners=mesh.corners,
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
+        guides=make_guides(question, mesh),
         local=local,
+        corner_depth=max(1, counts.depth),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
-    if mesh.shaped_layout is not None and given > functions:  # laid out to be as many, so something is said twice
+    twice = said_twice(question, orders, mesh)
+    if mesh.shaped_layout is not None and (given > functions or twice):  # laid out to be as many, or fewer with guides
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
     return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
 
@@ -182,6 +184,18 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
     return found
 
 
+def said_twice(question: Question, orders: Orders, mesh: Mesh) -> bool:
+    """Whether parts of the boundary of a planar shape have more conditions than equations of second order take."""
+    if not isinstance(mesh.shaped, Shaped) or mesh.shaped_layout is None:
+        return False
+    most = len(orders.channels) - sum(orders.multipliers)
+    for arc in mesh.shaped_layout.arcs:
+        own = [k for k in range(len(question.places)) if question.holds(k, arc.curve, arc.points, arc.normals)]
+        if sum(len(question.constraints[k].operator.rows) for k in own) > most:
+            return True
+    return False
+
+
 def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:
     """For every equation inside its points (P, D), and which of them are left out as they follow from the rest."""
     motions = None
@@ -208,6 +222,28 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
         return points[mesh.region[owner] == area]
     placed = interior_points(mesh.cells, counts, counts.orders.counted(equation))
     return placed[mesh.region == area].reshape(-1, mesh.cells.dimension)
+
+
+def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
+    """Every equation at more points of patches that are cut: what its exact points leave open is fitted there."""
+    layout = mesh.shaped_layout
+    if layout is None or layout.guides is None or not len(layout.guides):
+        return []
+    found = []
+    owner = mesh.patches.locate(layout.guides)
+    for k, place in enumerate(question.places):
+        if place.kind == "interior":
+            areas = range(question.areas) if place.region is None else [place.region]
+            own = np.flatnonzero(np.isin(mesh.region[owner], areas))
+            cells, sample = owner[own], Sample(_tensor(layout.guides[own]), None)
+            found.append(Guide(question.at(k, sample), torch.from_numpy(cells)))
+            continue
+        arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
+        along = arc_sample(arcs)
+        if along is not None:
+            cells = np.concatenate([np.full(len(a.points), a.patch) for a in arcs])
+            found.append(Guide(question.at(k, along), torch.from_numpy(cells)))
+    return found
 
 
 def arc_sample(arcs: Sequence[Arc]) -> Sample | None:
@@ -269,8 +305,8 @@ def seam_ties(question: Question, orders: Orders, known: Mapping[tuple[int, str]
     for axis, name in enumerate(question.space.coordinates):
         fluxes = orders.fluxes(axis)
         for channel, order in orders.normal_derivatives(axis):
-            half = -(-orders.along(axis) // 2)
-            kind = "fine" if axis == orders.time or order < half else "coarse"
+            coarse = axis != orders.time and (channel, order) in orders.tied_at_coarse(axis)
+            kind = "coarse" if coarse else "fine"
             if (axis, kind) not in known or (fluxes and kind == "coarse"):
                 continue
             operator = question.space.operator(partial(name, order, channel))

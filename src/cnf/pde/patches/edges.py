@@ -38,10 +38,9 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 
 HIGHEST = 8  # power of the coordinate along an edge
-ALONG = 13  # points of an edge
 ACROSS = 7  # points across a face, from an edge on
-REACHES = 0.1, 0.05  # of the face, as far as values are looked at; both must tell the same
-AGREE = 1e-2  # of what is left over: as much may the two differ
+LOOKS = (13, 0.1), (17, 0.05)  # points along an edge, and how far across faces values are looked at, as a share
+AGREE = 1e-2  # of what is left over: as much may the two looks differ
 NOTHING = 1e-6  # of the source and the values: less left over is rounding
 SMALL = 1e-7  # of what is left over: coefficients below do not count
 SAME = 1e-9  # coefficients that differ by less are the same
@@ -71,9 +70,9 @@ def edge_potentials(question: Question, orders: Orders) -> EdgePotentials | None
     return _summed(series, around, 1 / (np.sqrt(diffusion) * length), length**2)
 
 
-def _chopped(values: np.ndarray, small: float) -> Polynomial:
-    """A polynomial of the share of the edge, from values (ALONG,) at Chebyshev points."""
-    found = np.linalg.solve(chebyshev.chebvander(gauss(ALONG), ALONG - 1), values)[: HIGHEST + 1]
+def _chopped(given: np.ndarray, small: float) -> Polynomial:
+    """A polynomial of the share of the edge, from a series of Chebyshev's (N,)."""
+    found = given[: HIGHEST + 1]
     kept = np.flatnonzero(np.abs(found) > small)
     series = chebyshev.Chebyshev(found[: kept[-1] + 1] if len(kept) else [0.0], domain=[0, 1])
     return series.convert(kind=Polynomial, domain=[0, 1], window=[0, 1])
@@ -153,43 +152,46 @@ class _Around:
         return float(np.abs(source / weights[2, 0, 0]).max())
 
     def left_over(self, edge: Edge) -> tuple[np.ndarray, float] | None:
-        """What the equation misses at the Chebyshev points of an edge if the values on both faces hold, (ALONG,).
+        """What the equation misses along an edge if the values on both faces hold, as a series of Chebyshev's (N,).
 
         It is what -u_xx - .. of the potential must be; with it, how large the terms are that add up to it. None if
-        there are no values on both faces, if they do not fit each other or if the edge is not one of the domain.
+        there are no values on both faces, if they do not fit each other, if the edge is not one of the domain, or if
+        two looks do not agree: then the data vary too fast.
         """
-        rough, fine = (self._left_over(edge, reach) for reach in REACHES)
+        rough, fine = (self._left_over(edge, *look) for look in LOOKS)
         if rough is None or fine is None:
             return None
+        off = fine[0].copy()
+        off[: len(rough[0])] -= rough[0]
         limit = max(AGREE * np.abs(fine[0]).max(), NOTHING * fine[1])
-        return fine if np.abs(rough[0] - fine[0]).max() <= limit else None
+        return fine if np.abs(off).sum() <= limit else None
 
-    def _left_over(self, edge: Edge, reach: float) -> tuple[np.ndarray, float] | None:
-        """The same as seen within a share of the faces."""
+    def _left_over(self, edge: Edge, count: int, reach: float) -> tuple[np.ndarray, float] | None:
+        """The same as one look sees it."""
         along, *ends = edge
         i, j = (along + 1) % 3, (along + 2) % 3
         at = np.where([k == along or not ends[k != i] for k in range(3)], self.lower, self.upper)
-        points = np.tile(at, (ALONG, 1))
-        points[:, along] += self.size[along] * (1 + gauss(ALONG)) / 2
+        points = np.tile(at, (count, 1))
+        points[:, along] += self.size[along] * (1 + gauss(count)) / 2
         inward = np.where(np.arange(3) == i, 1 - 2 * ends[0], np.where(np.arange(3) == j, 1 - 2 * ends[1], 0))
         if not self.question.domain._inside(points + 1e-6 * self.size * inward).all():
             return None
         slopes: dict[tuple[int, ...], np.ndarray] = {}
         values = []
         for across, face, end in ((i, j, ends[1]), (j, i, ends[0])):
-            grid = np.repeat(points[:, None], ACROSS, axis=1)  # (ALONG, ACROSS, 3)
+            grid = np.repeat(points[:, None], ACROSS, axis=1)  # (count, ACROSS, 3)
             grid[:, :, across] += inward[across] * reach * self.size[across] * (1 + _ends(ACROSS)) / 2
             given = self._values(grid.reshape(-1, 3), face, end)
             if given is None:
                 return None
-            table = given.reshape(ALONG, ACROSS)
+            table = given.reshape(count, ACROSS)
             values.append(table[:, 0])
             unit = inward[across] * reach * self.size[across] / 2
             for order in (1, 2):
                 slopes[_index(across, order)] = table @ _derivative(_ends(ACROSS), order)[0] / unit**order
         value = values[0]
         for order in (1, 2):
-            slopes[_index(along, order)] = _derivative(gauss(ALONG), order) @ value / (self.size[along] / 2) ** order
+            slopes[_index(along, order)] = _derivative(gauss(count), order) @ value / (self.size[along] / 2) ** order
         slopes[0, 0, 0] = value
         source, weights = self.inside(points)
         terms = [weight * slopes[index] for index, weight in weights.items()]
@@ -199,7 +201,8 @@ class _Around:
             return None
         first = weights[2, 0, 0]
         usual = max(float(np.abs(t / first).max()) for t in (source, *terms))
-        return (sum(terms) - source) / first, usual
+        left_over = (sum(terms) - source) / first
+        return np.linalg.solve(chebyshev.chebvander(gauss(count), count - 1), left_over), usual
 
     def _values(self, points: np.ndarray, axis: int, end: int) -> np.ndarray | None:
         """Values given at points (P, 3) of a face; None if it has another condition."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.bases.piecewise import Tie
+from cnf.bases.ties import Tie
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import ProblemError
 from cnf.operators import partial

@@ -8,7 +8,8 @@ four corners tie these in a circle, which has one solution too many and one cond
 without the function of the highest degree in both coordinates and without one point on its lower side. In space there
 is such a circle in every plane through a cell: functions of the highest degree in any two coordinates are left out, and
 the lower face across a coordinate has one point less along every later one. The systems are then square and regular, on
-hanging faces too, if values are tied at the points of the finer side and fluxes at those of the coarser one.
+hanging faces too, if values are tied at the points of the finer side and fluxes at those of the coarser one. For
+equations of order 4 these are the two highest degrees and two points.
 
 A channel that is a multiplier, like a pressure, has as many functions as there are points inside: its degree is lower
 by the order n, and the equation it stands for, like a divergence, has the same points as the others.
@@ -79,7 +80,14 @@ class Counts:
     def circular(self) -> tuple[int, ...]:
         """The coordinates of space whose corners tie a cell in circles; empty if there are none."""
         spatial = self.orders.spatial
-        return tuple(spatial) if len(spatial) > 1 and all(self.orders.along(k) == 2 for k in spatial) else ()
+        alike = {self.orders.along(k) for k in spatial}
+        return tuple(spatial) if len(spatial) > 1 and len(alike) == 1 and self.depth > 0 else ()
+
+    @property
+    def depth(self) -> int:
+        """Half the order where it is even, 0 where it is odd: how many of the highest degrees corners tie."""
+        order = self.orders.along(self.orders.spatial[0])
+        return order // 2 if order % 2 == 0 else 0
 
     @property
     def by_channel(self) -> list[list[int]] | None:
@@ -109,8 +117,8 @@ class Counts:
         return found
 
     def fewer(self, axis: int) -> list[int]:
-        """The same with one point less along every later coordinate of space: the lower face of a cell."""
-        return [n - (k > axis and k in self.circular) for k, n in enumerate(self.face(axis))]
+        """The same with fewer points along every later coordinate of space: the lower face of a cell."""
+        return [max(1, n - self.depth * (k > axis and k in self.circular)) for k, n in enumerate(self.face(axis))]
 
 
 def interior_points(cells: Cells, counts: Counts, orders: Sequence[int]) -> np.ndarray:
@@ -131,7 +139,7 @@ def _without_corners(points: np.ndarray, along: Sequence[int], counts: Counts) -
     if not circular or any(along[k] <= counts.degree[k] for k in circular):
         return points
     number = np.indices(along).reshape(len(along), -1)[list(circular)]
-    ends = (number == np.array([[counts.degree[k]] for k in circular])).sum(axis=0)
+    ends = (number > np.array([[counts.degree[k]] for k in circular]) - counts.depth).sum(axis=0)
     return points[:, ends < 2]
 
 
@@ -157,7 +165,8 @@ def joined(parts: Sequence[Seam]) -> Seam:
 def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int, str], Seam]:
     """Per coordinate and kind: "fine" at the points of the finer side, "coarse" at those of the coarser one.
 
-    Across time, all conditions are at the points of the later cell: they say how it starts.
+    Across time, all conditions are at the points of the later cell: they say how it starts. So they do where a field is
+    carried along, b u_x + .. = f: at the points of the cell that it flows into.
     """
     found: dict[tuple[int, str], Seam] = {}
     for axis in range(cells.dimension):
@@ -167,6 +176,11 @@ def seams(cells: Cells, faces: Sequence[Face], counts: Counts) -> dict[tuple[int
         cut = Cut(cells, [faces[k] for k in shared], axis, counts)
         if axis == counts.orders.time:
             found[axis, "fine"] = cut.of_whole(cut.second, np.ones(len(shared), dtype=bool), False)
+            continue
+        sides = [cut.of_whole(side, np.ones(len(shared), dtype=bool), False) for side in (cut.second, cut.first)]
+        streams = [counts.orders.stream(axis, side.points) for side in sides]
+        if streams[0] is not None and streams[1] is not None:
+            found[axis, "fine"] = joined([sides[0].where(streams[0] >= 0), sides[1].where(streams[1] < 0)])
             continue
         lower = axis in counts.circular  # where cells have fewer points on their lower side
         width = (cells.upper - cells.lower).prod(axis=1) / (cells.upper - cells.lower)[:, axis]

@@ -35,7 +35,7 @@ def local_basis(make: LocalBasis, space: Space, counts: Counts) -> Basis:
             "leave local out",
             ("solve", "local"),
         )
-    count = len(Products(counts.degree, counts.circular).exponents)
+    count = len(Products(counts.degree, counts.circular, max(1, counts.depth)).exponents)
     found = make(space, count)
     if not isinstance(found, Basis) or found.size < count:
         size = found.size if isinstance(found, Basis) else type(found).__name__

@@ -13,9 +13,11 @@ from functools import cached_property
 
 import numpy as np
 import sympy as sp
+import torch
 from scipy.optimize import linear_sum_assignment
 
 from cnf.constraints import Constraint
+from cnf.operators.expansion import expand
 from cnf.operators.operator import Operator, Row, Term
 from cnf.operators.place import HERE
 
@@ -124,6 +126,29 @@ class Orders:
         """Channels and orders of what must agree across a face, 0 to n - 1 for an equation of order n."""
         kept = [c for c, multiplier in enumerate(self.multipliers) if not multiplier]
         return [(self.channels[c], j) for c in kept for j in range(self.highest[c][axis])]
+
+    def tied_at_coarse(self, axis: int) -> set[tuple[str, int]]:
+        """Which of `normal_derivatives` are tied at the points of the coarser side of a face: half of them.
+
+        The higher derivatives; for systems of first order, where there are none, the channels of lower weight, such as
+        the fluxes beside a pressure: one condition belongs to either side.
+        """
+        known = self.normal_derivatives(axis)
+        if self.along(axis) > 1 or self.weights is None:
+            return {(channel, j) for channel, j in known if j >= -(-self.along(axis) // 2)}
+        weight = dict(zip(self.channels, self.weights.channels, strict=True))
+        return set(sorted(known, key=lambda entry: -weight[entry[0]])[-(-len(known) // 2) :])
+
+    def stream(self, axis: int, points: np.ndarray) -> np.ndarray | None:
+        """The speed b (P,) of b u_k + .. = f across a coordinate, for one channel of first order there; else None."""
+        if len(self.channels) > 1 or self.along(axis) != 1 or axis == self.time:
+            return None
+        index = tuple(int(k == axis) for k in range(len(self.coordinates)))
+        probes = expand(self.equations[0].operator, torch.from_numpy(points))
+        found = np.zeros(len(points))
+        for weight in (r.weights[index] for probe in probes for r in probe.requests if index in r.weights):
+            found += weight.detach().expand(len(points)).numpy()
+        return found
 
     def fluxes(self, axis: int) -> list[Operator]:
         """What flows across a face by equations of second order: a d_l u for every term a d_k d_l u, p for p_k.

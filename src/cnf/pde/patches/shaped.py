@@ -22,7 +22,6 @@ from cnf.pde.patches.slivers import join_slivers
 
 TURNING = 1.2, 0.8  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
 SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with interfaces
-FILLED = 0.6  # of its frame: patches that fill less may have polynomials up to a total degree
 COARSEST, DEEPEST = 2, 12  # halvings of the box around the domain
 AT_CORNER = 1e-11  # of the domain: the distance at which patches touch a corner
 IN_SECTOR = 1e-7  # of the domain: the distance at which the region between two rays is looked up
@@ -60,8 +59,7 @@ class Shaped:
     regions: Regions | None = None
 
     @staticmethod
-    def of(domain: Domain, cells: Cells, regions: Regions | None = None, sparing: bool = False) -> Shaped:
-        """`sparing`: patches that fill little of their frame have polynomials up to a total degree only."""
+    def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Shaped:
         size = max(np.subtract(domain.upper, domain.lower))
         sliver = SLIVER[regions is not None]
         parts = [_Shaper(area, cells, size, sliver).shaped() for area in areas_of(domain, cells, regions)]
@@ -72,8 +70,6 @@ class Shaped:
         whole = np.concatenate([p.whole for p in parts])
         lower, upper = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper"))
         cover = Cover(cells, np.stack(columns, axis=1), lower, upper, None if regions is None else regions.partition)
-        if sparing:
-            cover = cover.with_total_degree((filled(domain, cover) < FILLED) & ~whole)
         segments = [s.shifted(n) for p, n in zip(parts, starts, strict=False) for s in p.segments]
         runs = [own for part in parts for own in part.runs]
         return Shaped(domain, cells, cover, tuple(segments), tuple(runs), whole, regions)
@@ -136,14 +132,6 @@ def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cell
             cells = cells.cut(crowded, axis, _away_from(turns[axis], cells, crowded, axis))
             crowded = np.concatenate([crowded, np.arange(count, cells.count)])
     return cells
-
-
-def filled(domain: Domain, cover: Cover) -> np.ndarray:
-    """Which share of its frame every patch fills, (patches,)."""
-    points = lattice(cover.lower, cover.upper)
-    flat = points.reshape(-1, 2)
-    own = cover.locate(flat) == np.repeat(np.arange(cover.count), points.shape[1])
-    return (own & domain._inside(flat)).reshape(points.shape[:2]).mean(axis=1)
 
 
 def _all_curves(domain: Domain, regions: Regions | None) -> list[Curve]:

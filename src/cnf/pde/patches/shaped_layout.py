@@ -1,4 +1,4 @@
-"""Layout on a shaped domain: as many conditions as functions for every patch, whatever its outline.
+"""Layout on a shaped domain: as many conditions as functions for every patch, fewer and guides where it is cut.
 
 Neighbours share their conditions as boxes do: values at points of the finer side, fluxes at those of the coarser one.
 What is left of a patch's functions goes to its boundary and its inside: as many points along the boundary as the
@@ -28,16 +28,18 @@ from cnf.pde.patches.shaped import Segment, Shaped
 CANDIDATES = 3  # per coordinate and degree
 SHORT = 1e-4  # runs, in sides of a patch
 ALIKE = 2.0  # coefficients that differ by less than this factor
-ALONG_BOUNDARY = 1.0  # points, relative to a side of a box of the same length
+EXACT = 0.7  # of as many conditions as functions, in patches that are cut
+GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
 
 
 @dataclass(frozen=True)
 class Arc:
-    """Points (P, D) of a piece of the boundary and outward normals (P, D)."""
+    """Points (P, D) of a piece of the boundary and outward normals (P, D), in one patch."""
 
     curve: Piece
     points: np.ndarray
     normals: np.ndarray
+    patch: int = -1
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class ShapedLayout:
 
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
-    and "fluxes".
+    and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
+    which what exact conditions leave open is fitted; `room` is how many functions per channel that is.
     """
 
     interior: np.ndarray
@@ -66,6 +69,9 @@ class ShapedLayout:
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
     start: np.ndarray | None = None
+    guides: np.ndarray | None = None
+    guiding_arcs: tuple[Arc, ...] = ()
+    room: int = 0
 
     @property
     def count(self) -> int:
@@ -74,8 +80,13 @@ class ShapedLayout:
         return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
 
 
-def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = ()) -> ShapedLayout:
+def lay_out(
+    shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = (), guided: bool = True
+) -> ShapedLayout:
     """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
+
+    Polynomials on a patch that fills a part of its frame are hardly told apart by as many conditions, and what these
+    leave nearly open is anything between the points: `guided`, such a patch has fewer exact ones, and guides.
 
     Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
     more the field is worse by orders of magnitude.
@@ -85,29 +96,30 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
     inside, restrained, arcs, along = [], [], [], []
+    room = 0
     for patch in range(shaped.cover.count):
-        by_total_degree = bool(shaped.cover.by_total_degree[patch])
-        left = (_total(max(degree)) if by_total_degree else functions) - int(taken[patch])
+        left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
-        around = 0
-        if runs:
-            if (
-                by_total_degree
-            ):  # a triangle has as many functions that vanish along its sides as there are of degree - 3;
-                around = max(left - _total(max(degree) - 3) - 1, 1)  # one less, for its sides make a circle
+        cut = guided and not shaped.whole[patch]
+        share = EXACT if cut else 1.0
+        along_it = [share if run.interface < 0 else 1.0 for run in runs]
+        along_it = [part * length * max(degree) for part, length in zip(along_it, lengths, strict=True)]
+        around = max(left - usual[0] * usual[1], round(sum(along_it)) - 1, 1) if runs else 0
+        counts = [max(1, round(n)) for n in along_it] if cut else divide(around, lengths) if runs else []
+        held = round(share * usual[0] * usual[1])
+        inner = held if cut else left - around
+        room += functions - int(taken[patch]) - inner - sum(counts)
+        for run, count in zip(runs, counts, strict=True):
+            if run.interface < 0:
+                arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2), patch))
             else:
-                along_it = round(ALONG_BOUNDARY * sum(lengths) * max(degree)) - 1
-                around = max(left - usual[0] * usual[1], along_it, 1)
-            for run, count in zip(runs, divide(around, lengths), strict=True):
-                if run.interface < 0:
-                    arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2)))
-                else:
-                    along.append(_Stretch(run, patch, count))
-        inside.append(_inside(shaped, patch, left - around, usual))
-        restrained.append(_inside(shaped, patch, usual[0] * usual[1], usual))
+                along.append(_Stretch(run, patch, count))
+        inside.append(_inside(shaped, patch, inner, usual))
+        restrained.append(_inside(shaped, patch, held, usual))
     owner, restrained_owner = (
         np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
     )
+    guides, guiding_arcs = _guides(shaped, degree) if guided else (None, ())
     return ShapedLayout(
         np.concatenate(inside),
         np.concatenate(restrained),
@@ -115,12 +127,39 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: 
         tuple(arcs),
         seams,
         _borders(shaped, along, stiffness),
+        None,
+        guides,
+        guiding_arcs,
+        room,
     )
 
 
-def _total(degree: int) -> int:
-    """How many polynomials in two coordinates there are up to a total degree."""
-    return (degree + 1) * (degree + 2) // 2
+def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[Arc, ...]]:
+    """Points inside (P, 2) and arcs of the boundary, denser than polynomials of that degree can vary between them."""
+    if shaped.whole.all():
+        return np.zeros((0, 2)), ()
+    inside, arcs = [], []
+    for patch in range(shaped.cover.count):
+        low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
+        if shaped.whole[patch]:
+            inside.append(tensor_grid(low, high, [p + 1 for p in degree])[0])
+        else:
+            inside.append(_filling(shaped, patch, GUIDES * (degree[0] + 1) * (degree[1] + 1), degree))
+        for run in _long_runs(shaped, patch)[0]:
+            if run.interface < 0:
+                arcs.append(Arc(run.curve, *run.at((gauss(2 * max(degree)) + 1) / 2), patch))
+    return np.concatenate(inside), tuple(arcs)
+
+
+def _filling(shaped: Shaped, patch: int, count: float, degree: Sequence[int]) -> np.ndarray:
+    """At least `count` points of a grid over the inside of a patch, unless it is too thin, (P, 2)."""
+    low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
+    for more in (1.5, 2, 3, 4, 6):
+        grid = tensor_grid(low, high, [round(more * (p + 1)) for p in degree])[0]
+        own = grid[(shaped.cover.locate(grid) == patch) & shaped.inside(grid)]
+        if len(own) >= count:
+            break
+    return own
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness)
+            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness, guided=False)
             known[id(slab.shaped)] = (own_layout, *start_points(slab.shaped, tuple(planar)))
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)

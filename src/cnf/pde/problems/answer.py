@@ -109,10 +109,18 @@ class Answer:
                 f"{missed}data and coefficients that jump, and layers thinner than cells can become, need more than "
                 "patches have"
             )
+        held = "the conditions hold at their points but not between them: " if self.certificate.exact else ""
         return (
-            f"{missed}the conditions hold at their points but not between them: there are too few points, they "
-            "contradict each other, or their data jump. Use more points (count in [points]), or method = 'patches'"
+            f"{missed}{held}there are too few points, conditions contradict each other, or their data jump. Use more "
+            "points (count in [points]), or method = 'patches'"
         )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a field that is off between the points; a sentence to go on with what else may be wrong."""
+        if self.measured is None:
+            return "Use more points; if that does not help"
+        return "Target, time or rounding ended the refinement: ask for more, or give [regions] to what jumps; otherwise"
 
     @property
     def judged(self) -> float:
@@ -142,7 +150,7 @@ class Answer:
             lines.append(
                 f"NOT RESOLVED: between the points the field is off by {self.judged:.1e}, the equations by "
                 f"{self.worst_held_out:.1e} (relative, on average). "
-                "Use more points; if that does not help, the equations contradict each other or their data jump"
+                f"{self.remedy}, the equations contradict each other or their data jump"
             )
         found = self.problem.check()
         lines += [f"hint: {hint}" for hint in (found.missing if self.resolved and certificate.exact else found.hints)]

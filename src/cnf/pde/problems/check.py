@@ -18,6 +18,7 @@ from cnf.errors import UnderdeterminedError
 from cnf.operators.printing import CoefficientPrinter
 from cnf.pde.domains import Timed
 from cnf.pde.domains.connected import connected_parts
+from cnf.pde.problems.balance import changes_of_sign, contradictions
 from cnf.pde.problems.jumps import Jump
 from cnf.pde.problems.places import TOUCH, Place
 from cnf.pde.problems.problem import Problem
@@ -74,7 +75,7 @@ def check_problem(problem: Problem) -> Check:
         readings,
         sum(c.rows for c in constraints),
         tuple(missing),
-        tuple(surplus),
+        (*surplus, *contradictions(problem), *changes_of_sign(problem)),
     )
 
 

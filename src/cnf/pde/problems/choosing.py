@@ -36,11 +36,11 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
         return solve_problem(problem, report)
     aimed = problem.solving.target is not None  # else accuracy counts for more than time
     rough = roughness(question_of(problem), corners=aimed)
-    if not rough and aimed and problem.domain._is_box:
+    if not rough and aimed and one_round_may_do(problem):
         looked = tried(lambda: solve_on_patches(problem, report, most=1))
         if isinstance(looked, Answer) and (good_enough(looked) or looked.tuning.interrupted):
             return replace(looked, choice=f"{PATCHES}: one round meets the target, before {WAVES} were tried")
-    ways = [lambda: solve_problem(problem, report), lambda: solve_on_patches(problem, report)]
+    ways = [lambda: solve_problem(problem, report, bool(rough)), lambda: solve_on_patches(problem, report)]
     first, second = ways[::-1] if rough else ways
     found = tried(first)
     if isinstance(found, Answer) and (good_enough(found) or found.tuning.interrupted):
@@ -85,6 +85,11 @@ def patches_take(problem: Problem) -> bool:
     except ProblemError:
         return False
     return True
+
+
+def one_round_may_do(problem: Problem) -> bool:
+    """On boxes with conditions on their sides: measurements inside and integrals take patches many rounds."""
+    return problem.domain._is_box and all(p.kind not in ("file", "nowhere") for p in problem._placing.places)
 
 
 def good_enough(answer: Answer) -> bool:

@@ -55,11 +55,16 @@ def naming_lines(source: Path, text: str) -> Iterator[None]:
     try:
         yield
     except ProblemError as error:
-        line = find_line(text, error.where)
-        place = f"{source}, line {line}" if line is not None else f"{source}"
-        raise type(error)(f"{place}: {error.message if line is not None else error}") from None
+        raise named(error, source, text) from None
     except CnfError as error:
         raise ProblemError(f"{source}: {error}") from None
+
+
+def named(error: ProblemError, source: Path, text: str) -> ProblemError:
+    """The same complaint with the file and the line."""
+    line = find_line(text, error.where)
+    place = f"{source}, line {line}" if line is not None else f"{source}"
+    return type(error)(f"{place}: {error.message if line is not None else error}")
 
 
 def _look_at_domain(given: object, where: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
+from cnf.pde.patches.lowering import with_moments
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
@@ -48,14 +49,12 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
-    trials: list[Trial] = []
 
     def tell(found: Round) -> None:
-        trials.append(as_trial(found))
         if report is not None:
-            report(trials[-1])
+            report(as_trial(found))
 
-    question = with_rates(question_of(problem))
+    question = lowered(question_of(problem))
     try:
         missed = partial(miss_values, problem, probes)
         adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
@@ -71,7 +70,8 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         across = look_across(question, solution, probes)
         boundary = max(between.boundary, miss_values(problem, probes, solution))
     judge(solution.certificate, "warn")
-    tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
+    trials = tuple(as_trial(found) for found in adapted.rounds)  # Ctrl-C may come before a round was told
+    tuning = Tuning("refinement", trials, trials[adapted.best], adapted.interrupted)
     answer = Answer(
         problem,
         adapted.chosen.field,
@@ -106,6 +106,11 @@ def question_of(problem: Problem) -> Question:
     )
 
 
+def lowered(question: Question) -> Question:
+    """With channels for rates and moments, so that patches know the orders."""
+    return with_moments(with_rates(question))
+
+
 def left_open(answer: Answer, mesh: Mesh) -> bool:
     """Whether more functions are left free than the layout of the points leaves; then a condition may be missing."""
     basis, certificate = answer.field.basis, answer.certificate
@@ -115,9 +120,10 @@ def left_open(answer: Answer, mesh: Mesh) -> bool:
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
-        own += basis.local.size - len(Products(basis.degree, basis.without_corner).exponents)
+        own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
+    room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
     free = int(basis.active().sum()) - certificate.rank
-    return free > own * basis.cells.count * certificate.channels
+    return free > (own * basis.cells.count + room) * certificate.channels
 
 
 def as_trial(found: Round) -> Trial:
@@ -186,9 +192,9 @@ def refuse_unsuitable(problem: Problem) -> None:
             )
     if not domain._is_box or problem.regions is not None:
         refuse_inner_slices(problem)
-    orders = orders_of(with_rates(question_of(problem)))
+    orders = orders_of(lowered(question_of(problem)))
     rates = orders.highest[len(problem.space.channels) :]
-    if any(highest[k] for highest in rates for k in orders.spatial):
+    if orders.time is not None and any(highest[k] for highest in rates for k in orders.spatial):
         raise ProblemError(
             "patches take no derivatives in space of u_t beside u_{tt} so far, such as u_{xxt}; use method = 'waves'",
             WHERE,
@@ -199,8 +205,8 @@ def refuse_unsuitable(problem: Problem) -> None:
     if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
             "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
-            "first order in time, in all channels, so far (in the plane without time, a pressure beside them as well); "
-            "use method = 'waves'",
+            "first order in time, in all channels, so far (without time, plates such as \\Delta^2 u, and in the plane "
+            "a pressure as well); use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:

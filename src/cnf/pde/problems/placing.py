@@ -180,13 +180,16 @@ class Placing:
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
         equation, problem = self.problem.equations[k], self.problem
         names, parameters = self.names[k], problem.parameters_in(equation.region)
+        where = ("equations", equation.number, "equation")
         if at is not None and k in self._read:
-            return self._read[k].at(at.points)
+            try:
+                return self._read[k].at(at.points)
+            except CnfError as error:
+                raise ProblemError(in_file(error), where) from None
         given: dict[str, object] = {name: v for name, v in parameters.items() if name in names}
         given |= {name: v for name, v in columns.items() if name in names}
         if NORMAL in names and NORMAL not in parameters and at is not None and NORMAL not in columns:
             given[NORMAL] = at.normals
-        where = ("equations", equation.number, "equation")
         try:
             found = problem.space.constraint(
                 equation.latex, at=None if at is None else at.points, name=equation.name, **given

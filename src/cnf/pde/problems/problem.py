@@ -20,12 +20,14 @@ from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_count, check_names, check_text, shown
 from cnf.pde.problems.exact import read_exact
-from cnf.pde.problems.first_look import look_over, naming_lines
+from cnf.pde.problems.first_look import look_over, named, naming_lines
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.check import Check
     from cnf.pde.tuning.trial import Report
@@ -39,6 +41,8 @@ class Problem:
     LaTeX, or {region: value}; `points`, `basis`, `tuning`, `solve`:
     options; `exact`: the solution, if it is known, for the error. Everything is read and checked here, once.
     """
+
+    _file: tuple[Path, str] | None = None  # where it was read from, and its text
 
     def __init__(
         self,
@@ -95,7 +99,8 @@ class Problem:
         text, entries = look_over(source, changes)
         with naming_lines(source, text):
             problem = cls(**entries, folder=source.parent)
-            problem.constraints  # noqa: B018  # mistakes show here at the latest, while the lines are known
+            problem.constraints  # noqa: B018  # most mistakes show here at the latest
+        problem._file = (source, text)
         return problem
 
     # -- what it asks ----------------------------------------------------------------------------------------------
@@ -158,6 +163,14 @@ class Problem:
 
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
+        try:
+            return self._solved(report)
+        except ProblemError as error:  # data that are no numbers at points that come with refinement, for instance
+            if self._file is None or not error.where:
+                raise
+            raise named(error, *self._file) from None
+
+    def _solved(self, report: Report | None) -> Answer:
         if self.solving.method == "patches":
             from cnf.pde.problems.on_patches import solve_on_patches
 

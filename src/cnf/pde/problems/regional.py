@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from cnf.constraints import Space
-from cnf.errors import CnfError, ProblemError, nearest
+from cnf.errors import CnfError, LatexError, ProblemError, nearest
+from cnf.operators.latex import NO_FIELD, read_equation, used_coefficients
 from cnf.pde.domains import Domain
 from cnf.pde.domains.regions import INTERFACE, REST, Regions
 from cnf.pde.problems.entries import shown
@@ -132,11 +133,34 @@ def refuse_varying(problem: Problem, latex: str, where: tuple, extra: Mapping[st
         raise ProblemError(f"{name!r} has a value for each region; this belongs to none of them", where)
 
 
+def refuse_vanishing(problem: Problem, equations: Sequence[Equation]) -> None:
+    """A parameter that is 0 in a region may leave nothing of the equation there."""
+    for equation in equations:
+        for region, own in problem.regional.by_region.items():
+            zero = [name for name in sorted(problem.regional.varying) if own[name] == 0]
+            if not zero or equation.on not in ("interior", region):
+                continue
+            frame, vectors = problem.space.frame, problem.space.vectors
+            try:
+                used = used_coefficients(equation.latex, frame, own, vectors)
+                read_equation(equation.latex, frame, {name: own[name] for name in used}, vectors)
+            except LatexError as error:
+                if NO_FIELD not in str(error):
+                    continue  # it is reported with all that is known of the equation
+                raise ProblemError(
+                    f"in the region {region!r} nothing is left of this equation, since {', '.join(zero)} = 0 there; "
+                    "what has no field is no region: cut it out of the domain (type = 'difference'), or give it a "
+                    f"small {zero[0]}",
+                    ("equations", equation.number, "equation"),
+                ) from None
+
+
 def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, ...], tuple[Jump, ...]]:
     """All equations with their regions, and the conditions on interfaces."""
     written, regions = read_equations(given), problem.regions
     normal = {"n": torch.ones(2, len(problem.space.frame.spatial), dtype=torch.float64)}
     extra = {k: v for k, v in normal.items() if k not in (*problem.regional.any, *problem.space.frame.coordinates)}
+    refuse_vanishing(problem, written)
     jumps = []
     for equation in written:
         if is_interface(equation):

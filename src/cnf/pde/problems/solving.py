@@ -10,28 +10,30 @@ from cnf.errors import UnderdeterminedError
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import differ_from_second, hidden_share, look_between
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
+from cnf.pde.problems.fitting import fit_unresolved
 from cnf.pde.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.uniqueness import lost_share
 from cnf.pde.tuning import Settings, tune
-from cnf.pde.tuning.trial import Report
+from cnf.pde.tuning.trial import Report, Tuning
+from cnf.solution import Solution
 
 LONG, SHORT = 0.5, 0.15  # waves of the test field, over the extent of the domain
 OPEN_SHORT = 0.02  # as below, for short waves, where a condition seems to be missing anyway
 OPEN = 0.5  # share of a known field that may be lost when it is found again from its conditions
 
 
-def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
-    """Tune, solve, certify."""
+def solve_problem(problem: Problem, report: Report | None = None, fit_if_off: bool = True) -> Answer:
+    """Tune, solve, certify; a field that is far off between its points gives way to a fit, unless others have a try."""
     started = time.perf_counter()
     refuse_bare_parts(problem)
     plan = make_plan(problem)
     tuning = tune(plan, report)
-    field = tuning.solved
+    fit = fit_unresolved(problem, tuning, report) if fit_if_off else None
+    tuning, field = (tuning, tuning.solved) if fit is None else (fit.tuning, fit.field)
     assert field is not None
     solution = field.solution
     between = look_between(problem, solution)
-    settings = Settings(**tuning.best.settings)  # type: ignore[arg-type]
     judge(solution.certificate, "warn")
     answer = Answer(
         problem,
@@ -39,21 +41,27 @@ def solve_problem(problem: Problem, report: Report | None = None) -> Answer:
         solution,
         replace(tuning, solved=None),
         between.mean,
-        differ_from_second(problem, settings, solution),
+        second_opinion(problem, tuning, solution) if fit is None else fit.apart,
         measure_errors(problem, solution),
         time.perf_counter() - started,
+        choice="" if fit is None else fit.note,
         largest=between.largest,
         floor=max(between.boundary, hidden_share(problem)),
     )
     if problem.solving.underdetermined == "refuse":
-        refuse_open(answer)
+        refuse_open(answer, fit is not None)
     return replace(answer, seconds=time.perf_counter() - started)
 
 
-def refuse_open(answer: Answer) -> None:
-    """Refuse a field that is one of many."""
+def second_opinion(problem: Problem, tuning: Tuning, solution: Solution) -> float | None:
+    """How far a field from other points and other waves is away."""
+    return differ_from_second(problem, Settings(**tuning.best.settings), solution)  # type: ignore[arg-type]
+
+
+def refuse_open(answer: Answer, fitted: bool = False) -> None:
+    """Refuse a field that is one of many; conditions that are missed say nothing about that, unless on purpose."""
     problem = answer.problem
-    if not answer.certificate.exact:
+    if not answer.certificate.exact and not fitted:
         return
     constraints = fewer_conditions(problem) or problem.constraints
     probes = problem.domain.fill(PROBES, "halton", problem.seed)

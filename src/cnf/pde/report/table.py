@@ -85,7 +85,8 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
     elif answer.resolved:
         found.append((True, f"Resolved between the points: relative residual {worst} there."))
     else:
-        found.append((False, f"NOT RESOLVED between the points: relative residual {worst} there; use more points."))
+        advice = "" if answer.measured is not None else "; use more points"
+        found.append((False, f"NOT RESOLVED between the points: relative residual {worst} there{advice}."))
     if answer.errors:
         errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
         found.append((None, f"Relative error against the exact solution: {errors}."))

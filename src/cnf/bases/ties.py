@@ -1,0 +1,65 @@
+"""Ties and guides: what holds across the faces of cells, and what decides what conditions leave open inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cnf.constraints import Constraint
+from cnf.errors import BasisError
+
+
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """The operator of `condition` must give the same in the cells `first` and `second` (P,) of its points.
+
+    Across an interface, the side of `second` has the operator of `beyond`, and what `first` has more than `second` is
+    the right-hand side of `condition`.
+    """
+
+    condition: Constraint
+    first: Tensor
+    second: Tensor
+    beyond: Constraint | None = None
+
+    def sides(self) -> list[tuple[Constraint, Tensor, float]]:
+        """What adds up to the values of the condition: operators, in which cells, with which sign."""
+        return [(self.condition, self.first, 1.0), (self.beyond or self.condition, self.second, -1.0)]
+
+
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """A condition to come close to, at points (P, D) of the cells (P,): in least squares, where exact ones leave room.
+
+    Exact conditions are never traded against it.
+    """
+
+    condition: Constraint
+    cells: Tensor
+
+
+def checked_tie(given: Tie | Sequence, cells: int) -> Tie:
+    tie = given if isinstance(given, Tie) else Tie(*given)
+    count = tie.condition.points.shape[0]
+    for side in (tie.first, tie.second):
+        _check_cells(side, count, cells, "a tie names two")
+    if tie.beyond is not None and (
+        tie.beyond.values.shape != tie.condition.values.shape
+        or not torch.equal(tie.beyond.points, tie.condition.points)
+    ):
+        raise BasisError("both sides of a tie have the same points and as many rows")
+    return tie
+
+
+def checked_guide(given: Guide | Sequence, cells: int) -> Guide:
+    guide = given if isinstance(given, Guide) else Guide(*given)
+    _check_cells(guide.cells, guide.condition.points.shape[0], cells, "a guide names one")
+    return guide
+
+
+def _check_cells(given: Tensor, count: int, cells: int, what: str) -> None:
+    if given.shape != (count,) or given.is_floating_point() or bool(((given < 0) | (given >= cells)).any()):
+        raise BasisError(f"{what} of the {cells} cells for each of its {count} points")

@@ -1,0 +1,63 @@
+"""Widening: a question with more channels than were asked for, in which its equations are of lower order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cnf.constraints import Constraint, Space
+from cnf.constraints.constraint import RightHandSide, make_constraint
+from cnf.operators.operator import Operator, Row, Term
+from cnf.pde.domains.domain import Sample
+from cnf.pde.patches.question import Question
+
+
+@dataclass(frozen=True)
+class Interior:
+    """The whole of it, as a `Part`."""
+
+    kind: str = "interior"
+    shape: str | None = None
+    fixed: Mapping[int, float] | None = None
+    region: int | None = None
+
+
+def widened(
+    question: Question, meanings: Mapping[str, tuple[str, Sequence[Term]]], rewritten: Callable[[Row], Sequence[Term]]
+) -> Question:
+    """The question with more channels: every row rewritten in them, and what they mean as equations of the interior.
+
+    `meanings` has, for every new channel, the name of its equation and the terms that add up to zero.
+    """
+    space = question.space
+    wider = Space(space.coordinates, (*space.channels, *meanings), time=space.frame.time, vectors=space.vectors)
+    points, side = question.constraints[question.inside[0]].points, RightHandSide(0.0, wider.frame)
+    added = [
+        make_constraint(name, Operator.of([terms], wider.frame), points, side) for name, terms in meanings.values()
+    ]
+
+    def turned(constraint: Constraint) -> Constraint:
+        rows = [rewritten(row) for row in constraint.operator.rows]
+        return replace(constraint, operator=Operator.of(rows, wider.frame, dict(constraint.operator.data)))
+
+    known = [turned(constraint) for constraint in question.constraints]
+
+    def at(k: int, sample: Sample) -> Constraint:
+        return turned(question.at(k, sample)) if k < len(known) else added[k - len(known)].at(sample.points)
+
+    return replace(
+        question,
+        space=wider,
+        constraints=[*known, *added],
+        places=[*question.places, *[Interior()] * len(added)],
+        at=at,
+        asked=question.asked or len(space.channels),
+    )
+
+
+def new_name(prefix: str, channel: str, space: Space) -> str:
+    """A name that no channel and no coordinate has."""
+    found = f"{prefix}_{channel.replace('_', '')}"
+    while found in (*space.channels, *space.coordinates):
+        found += "x"
+    return found
