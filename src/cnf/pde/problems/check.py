@@ -195,6 +195,11 @@ def _ordinary_gap(problem: Problem, channel: str, order: int) -> str:
     )
 
 
+def boundary_gaps(problem: Problem) -> list[str]:
+    """What the boundary lacks, channel by channel."""
+    return [gap for channel in problem.space.channels if (gap := _boundary_gap(problem, channel)[0])]
+
+
 def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
     """What the boundary lacks, and where it has too much."""
     order = _orders(problem, channel)[0]

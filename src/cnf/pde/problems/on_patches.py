@@ -29,7 +29,7 @@ from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
-from cnf.pde.problems.check import check_problem, refuse_bare_parts, refuse_missing_starts
+from cnf.pde.problems.check import boundary_gaps, check_problem, refuse_bare_parts, refuse_missing_starts
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -185,9 +185,9 @@ def refuse_unsuitable(problem: Problem) -> None:
         refuse_in_regions(problem)
     if not any(place.kind == "interior" for place in problem._placing.places):
         raise ProblemError("patches need an equation on the interior", WHERE)
-    if problem.solving.underdetermined == "minimum-norm" and (missing := check_problem(problem).missing):
+    if problem.solving.underdetermined == "minimum-norm" and (gaps := boundary_gaps(problem)):
         raise ProblemError(  # their smallest weights are not those of the smoothest field: no estimate would be right
-            f"patches have no smoothest field for conditions that leave it open ({missing[0]}); use method = 'waves'",
+            f"patches have no smoothest field for conditions that leave it open ({gaps[0]}); use method = 'waves'",
             WHERE,
         )
     for equation in problem.equations:
