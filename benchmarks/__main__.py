@@ -21,6 +21,7 @@ NAMES = (
     "space_patches",
     "time_patches",
     "regions",
+    "layered",
     "stokes_patches",
     "space_patches",
     "time_patches",

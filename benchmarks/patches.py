@@ -19,10 +19,14 @@ import torch
 import cnf
 from benchmarks.cases import Case, run_cases, solved
 from cnf.bases import Cells
+from cnf.domains import Disk, Polygon
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.problems.on_patches import question_of
 
 SQUARE = cnf.Box((0, 0), (1, 1))
+DISK = "(1 - x^2 - y^2)^2 / 64"
+TRIANGLE = [(2 / 3, 0), (-1 / 3, 3**-0.5), (-1 / 3, -(3**-0.5))]
+WOINOWSKY = r"\frac{1}{64} (x^3 - 3 x y^2 - x^2 - y^2 + \frac{4}{27}) (\frac{4}{9} - x^2 - y^2)"
 
 
 def layer(width: float) -> dict[str, object]:
@@ -33,6 +37,45 @@ def layer(width: float) -> dict[str, object]:
         "equations": {"interior": r"-a \Delta u + u_x = 1", "boundary": r"u = x - e^{(x-1)/a}"},
         "exact": r"x - e^{(x-1)/a}",
         "solve": {"method": "patches", "target": 1e-8},
+    }
+
+
+def plate(domain: cnf.domains.Domain, second: str, exact: str) -> dict[str, object]:
+    """Laplace twice under a uniform load."""
+    equations = [
+        {"on": "interior", "equation": r"\Delta^2 u = 1"},
+        {"on": "boundary", "equation": "u = 0"},
+        {"on": "boundary", "equation": second, "name": "second"},
+    ]
+    solve = {"method": "patches", "target": 1e-8}
+    return {"coordinates": "x y", "domain": domain, "equations": equations, "exact": exact, "solve": solve}
+
+
+def carried() -> dict[str, object]:
+    """First order, with a layer that goes slanting through the square."""
+    exact = r"\arctan((y - 0.5 x - 0.2) / 0.02)"
+    return {
+        "coordinates": "x y",
+        "domain": SQUARE,
+        "equations": {"interior": "u_x + 0.5 u_y = 0", "x = 0": f"u = {exact}", "y = 0": f"u = {exact}"},
+        "exact": exact,
+        "solve": {"method": "patches", "target": 1e-6},
+    }
+
+
+def darcy() -> dict[str, object]:
+    """A system of first order, with a peak of the pressure; closed by pressures at two sides and fluxes at two."""
+    peak = r"e^{-((x - 0.4)^2 + (y - 0.6)^2) / 0.01}"
+    source = rf"(400 - 40000 ((x - 0.4)^2 + (y - 0.6)^2)) {peak}"
+    inside = ("a + p_x = 0", "b + p_y = 0", f"a_x + b_y = {source}")
+    sides = [(f"x = {k}", f"p = {peak}") for k in (0, 1)] + [(f"y = {k}", f"b = 200 (y - 0.6) {peak}") for k in (0, 1)]
+    return {
+        "coordinates": "x y",
+        "channels": "a b p",
+        "domain": SQUARE,
+        "equations": [{"on": on, "equation": e} for on, e in (*(("interior", e) for e in inside), *sides)],
+        "exact": {"p": peak},
+        "solve": {"method": "patches", "target": 1e-6},
     }
 
 
@@ -76,6 +119,10 @@ CASES = (
     Case("layer of 0.001", layer(1e-3), 1e-8, 5),
     Case("Helmholtz, k = 40, with a source", helmholtz(), 1e-5, math.inf),
     Case("advection of a Gaussian", advection(), 1e-6, math.inf),
+    Case("clamped disk, uniform load", plate(Disk((0, 0), 1), r"\partial_n u = 0", DISK), 1e-8),
+    Case("supported triangle, uniform load", plate(Polygon(TRIANGLE), r"\Delta u = 0", WOINOWSKY), 1e-8),
+    Case("layer that is carried along", carried(), 1e-6),
+    Case("fluxes beside a pressure", darcy(), 1e-6),
 )
 
 

@@ -13,9 +13,10 @@ import cnf
 from cnf.bases import Cells, Piecewise
 from cnf.domains import Box, Disk, Domain, Intersection, Polygon
 from cnf.errors import CnfWarning
-from cnf.pde.patches.adapting import corner_functions, first_cells
+from cnf.pde.patches.adapting import adapt, corner_functions, first_cells
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.rounds import field_difference
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.problems.on_patches import question_of
 
@@ -100,9 +101,9 @@ def test_kelloggs_checkerboard():
     x = SQUARE.random(2000, torch.Generator().manual_seed(0))
     wanted = given.exact["u"](x).reshape(-1)
     error = float((answer(x)[:, 0] - wanted).norm() / wanted.norm())
-    assert answer.certificate.exact and answer.field.basis.cells.count < 40
+    assert answer.certificate.exact and answer.field.basis.cells.count < 100
     assert error < 1e-6 and error / 3 < answer.estimate < 1e-6
-    assert abs(float(answer(torch.zeros(1, 2, dtype=torch.float64)))) < 1e-6
+    assert abs(float(answer(torch.zeros(1, 2, dtype=torch.float64)))) < 1e-5  # (1e-14)^0.1 would leave 3e-3
 
 
 def test_every_patch_has_the_functions_of_its_sector():
@@ -127,3 +128,44 @@ def test_functions_make_room_only_if_a_patch_has_the_corner_to_itself():
     alone, shared = (Piecewise(space, cells, 4, corners=functions, at_corner=at) for at in ([0, -1], [0, 1]))
     assert alone.active().sum() == 2 * 25
     assert shared.active().sum() == 2 * (25 + functions[0].count)
+
+
+def test_functions_of_corners_count_by_their_exponents():
+    """r^0.1 is as cheap as a constant, r^3.9 as dear as degree 12: what polynomials can do is left to them."""
+    question = question_of(problem(QUARTERS, {"a": KELLOGG, "b": 1, "c": KELLOGG, "rest": 1}))
+    functions = corner_functions(question, orders_of(question))
+    basis = Piecewise(cnf.Space("x y", "u"), Cells([0, 0], [1, 1]), 2, corners=functions, at_corner=[0])
+    assert basis.degrees().tolist() == [0, 1, 2, 1, 2, 3, 2, 3, 4, 0, 6, 6, 12]
+
+
+def test_smooth_fields_beside_a_corner_of_an_interface():
+    """Different polynomials inside and around a triangle: its functions stay out of the way."""
+    shape = Polygon([(-0.5, -0.4), (0.6, -0.3), (0.2, 0.55)])
+    inner, outer = "x^2 - y^2 + 1", "x y - y"
+    flux = "(n_x y + n_y (x - 1)) - 10 (2 x n_x - 2 y n_y)"
+    field = {"a": inner, "rest": outer}
+    answer = problem(
+        {"a": shape},
+        {"a": 10, "rest": 1},
+        parameters={"k": {"a": 10, "rest": 1}},
+        equations=[
+            {"on": "interior", "equation": CONDUCTION["interior"]},
+            {"on": "boundary", "equation": f"u = {outer}"},
+            {"on": "interface a", "equation": f"[u] = {outer} - ({inner})"},
+            {"on": "interface a", "equation": rf"[k \partial_n u] = {flux}"},
+        ],
+        exact={"u": field},
+        solve={"target": 1e-7},
+    ).solve()
+    assert answer.certificate.exact and max(answer.errors.values()) < 1e-8
+
+
+def test_estimates_compare_cells_of_two_sizes_where_regions_meet():
+    """A source around a square inclusion: two degrees on the same cells agree better than they are right."""
+    inclusion = {"a": Box((-0.5, -0.5), (0.5, 0.5))}
+    equations = {"interior": r"-\nabla\cdot(k \nabla u) = 1", "boundary": "u = 0"}
+    question = question_of(problem(inclusion, {"a": 10, "rest": 1}, equations=equations))
+    probes = SQUARE.fill(500, "halton", 0)
+    found = adapt(question, 1e-4, probes, lambda found: None)
+    last, before = (found.rounds[k].solution for k in (found.best, found.best - 1))
+    assert found.best > 0 and field_difference(last, before, probes) <= found.estimate < 1e-4

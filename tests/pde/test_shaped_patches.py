@@ -266,6 +266,14 @@ def test_wrong_parts_and_counts():
         solve(domain=SHAPES["disk"], equations={"interior": r"\Delta u = 0", "boundary": r"\partial_n u = 0"})
 
 
+def test_no_smoothest_field_on_patches():
+    """An open boundary: patches would say how little degrees differ, not how far the field is off."""
+    inside = [{"on": "interior", "equation": r"\Delta u = 0"}, {"on": "x = 0, y = 0", "equation": "u = 1"}]
+    options = {"method": "patches", "underdetermined": "minimum-norm"}
+    with pytest.raises(ProblemError, match="use method = 'waves'"):
+        cnf.Problem("x y", domain=SHAPES["disk"], equations=inside, solve=options).solve()
+
+
 @pytest.mark.parametrize("change", ["short", "text", "numbers", "nan", "many", "parts"])
 def test_damaged_corner_functions_are_refused(change: str):
     """As a file may bring them: every entry is checked before it is used."""

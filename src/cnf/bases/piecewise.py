@@ -30,6 +30,7 @@ from cnf.operators.detail import Detail, Even
 from cnf.operators.expansion import Request, combine, wanted
 
 HIGHEST = 40  # degree
+AS_DEGREE = 3.0  # r^lambda counts as a polynomial of this times lambda
 
 
 class Piecewise(Basis):
@@ -111,9 +112,14 @@ class Piecewise(Basis):
         return Even(own.pace(-np.ones((1, self.dimension)), np.ones((1, self.dimension)))[0] / half, own.doubt)
 
     def degrees(self) -> np.ndarray:
-        """The total degree of every function of a cell, (n,); 0 for those of a corner."""
-        polynomials = self.snapshot().exponents.sum(axis=1)
-        return np.concatenate([polynomials, np.zeros(self.local_size - len(polynomials), dtype=np.int64)])
+        """The total degree of every function of a cell, (n,); that of r^lambda at a corner is some multiple of lambda.
+
+        What polynomials can do themselves is left to them where the smallest weights decide.
+        """
+        evaluator = self.snapshot()
+        lowest = [min(float(c.exponents[k].real) for c in self.corners if c.count > k) for k in range(evaluator.extra)]
+        singular = np.round(AS_DEGREE * np.array(lowest)).astype(np.int64)
+        return np.concatenate([evaluator.exponents.sum(axis=1), singular])
 
     def active(self) -> np.ndarray:
         """Which functions every patch has, channel by channel, (patches, C n) bool.

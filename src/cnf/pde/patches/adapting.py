@@ -104,6 +104,7 @@ def adapt(
     interrupted = False
     raised = False
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
+    shared = not smooth and question.regions is not None  # and where regions meet, neither does the second opinion
 
     def apart(one: Solution, other: Solution) -> float:
         return field_difference(one, other, probes, question.asked)
@@ -111,14 +112,17 @@ def adapt(
     def solve_on(cells: Cells) -> Round:
         return solve_round(question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness))
 
-    def estimate_of(found: Round) -> tuple[float, Round]:
-        """How far a field may be off, and the field of higher degree that says so."""
+    def estimate_of(number: int) -> tuple[float, Round]:
+        """How far the field of a round may be off, and the field of higher degree that says so."""
+        found = rounds[number]
         finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
         off = apart(found.solution, finer.solution)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
             coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
             before = apart(coarser, found.solution)
             off = continued(off, before, worse=finer.worst > found.worst)
+        if shared and number:
+            off = max(off, apart(found.solution, rounds[number - 1].solution))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
         return max(off, missed(found.solution), contradiction, violation), finer
@@ -131,8 +135,9 @@ def adapt(
             last = found
             stuck = len(rounds) >= most or _stuck(rounds, started, target)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
-            if min(last.worst, moved / NEARLY) <= goal or stuck or raised or len(rounds) == 1:
-                estimates[len(rounds) - 1], finer = estimate_of(last)
+            promising = min(last.worst, moved / NEARLY) <= goal or raised or len(rounds) == 1
+            if stuck or (promising and not (shared and len(rounds) == 1)):
+                estimates[len(rounds) - 1], finer = estimate_of(len(rounds) - 1)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):
                     break
@@ -145,7 +150,7 @@ def adapt(
             found = solve_on(refine(last, orders))
         least = int(np.argmin([r.worst for r in rounds]))  # may be neither the first round nor the last
         if least not in estimates and min(estimates.values()) > goal:
-            estimates[least] = estimate_of(rounds[least])[0]
+            estimates[least] = estimate_of(least)[0]
     except KeyboardInterrupt:
         if not rounds:
             raise

@@ -185,6 +185,11 @@ def refuse_unsuitable(problem: Problem) -> None:
         refuse_in_regions(problem)
     if not any(place.kind == "interior" for place in problem._placing.places):
         raise ProblemError("patches need an equation on the interior", WHERE)
+    if problem.solving.underdetermined == "minimum-norm" and (missing := check_problem(problem).missing):
+        raise ProblemError(  # their smallest weights are not those of the smoothest field: no estimate would be right
+            f"patches have no smoothest field for conditions that leave it open ({missing[0]}); use method = 'waves'",
+            WHERE,
+        )
     for equation in problem.equations:
         if equation.points is not None or equation.layout is not None:
             raise ProblemError(

@@ -171,6 +171,9 @@ class Problem:
             raise named(error, *self._file) from None
 
     def _solved(self, report: Report | None) -> Answer:
+        from cnf.pde.problems.continuity import refuse_jumping_coefficients
+
+        refuse_jumping_coefficients(self)
         if self.solving.method == "patches":
             from cnf.pde.problems.on_patches import solve_on_patches
 
