@@ -17,6 +17,7 @@ from studies.tables import Table
 
 TARGETS = ("1e-4", "1e-6")
 SIX_OF_SEVEN = 6 / 7
+SHORT = 0.5  # of our time: a ladder that ends before is too short to be compared with
 
 
 def target_of(problem: str) -> str:
@@ -53,11 +54,19 @@ class Line:
 
     def faster_at(self, error: float) -> bool:
         """Whether we reach the error, and in less time."""
-        return self.ours_to(error) < self.theirs_to(error)
+        seconds, theirs = self.ours_to(error), self.theirs_to(error)
+        return seconds < theirs and (math.isfinite(theirs) or self.measured_for(seconds))
 
     @property
     def closer_at_equal_time(self) -> bool:
-        return not self.best.get("note") and self.best["error"] < self.theirs_at(self.best["processor_seconds"])
+        if self.best.get("note") or not self.measured_for(self.best["processor_seconds"]):
+            return False
+        return self.best["error"] < self.theirs_at(self.best["processor_seconds"])
+
+    def measured_for(self, seconds: float) -> bool:
+        """Whether a ladder got near that time: one that was cut short before says nothing in our favour."""
+        times = [c["processor_seconds"] for c in (*self.quadratic, *self.adaptive) if not c.get("note")]
+        return max(times, default=0.0) >= SHORT * seconds
 
     def theirs_to(self, error: float) -> float:
         """Seconds that scikit-fem takes to an error; infinite if no mesh that was measured reaches it."""

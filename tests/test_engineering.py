@@ -173,6 +173,9 @@ def test_the_better_of_two_ways_is_compared_and_a_ladder_that_ends_says_so():
     assert line.theirs_at(1.5) == pytest.approx(1e-3 / 1.5**2) and line.theirs_at(3.0) == 1e-5
     assert not line.faster_at(1e-4) and line.faster_at(1e-6)
     assert tables.reached(line, 1e-4) == "2.00" and tables.reached(line, 1e-6) == "never: 1.0e-05 in 2.00"
+    slow = {t: {**case, "processor_seconds": 30.0} for t, case in ours.items()}
+    short = tables.Line("lshape", slow, graded, adaptive=adaptive)
+    assert not short.faster_at(1e-6) and not short.closer_at_equal_time  # four seconds decide nothing about thirty
     assert "never: 1.0e-05" in tables.answers_table([line]).markdown() and tables.ladders_table([line]).rows
 
 
@@ -223,6 +226,7 @@ def test_the_runner_solves_keeps_and_goes_on(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_package_that_is_missing_or_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engineering_running, "ENVIRONMENTS", tmp_path / "none")
+    assert engineering.Runner(tmp_path, 60, kept=True).run("cnf", "cube", "patches", "1e-4")["note"] == "not run"
     runner = engineering.Runner(tmp_path, 60)
     assert runner.run("skfem", "cube", "quadratic", "0")["note"] == "not installed: make bench-peers"
     assert "could not convert" in runner.run("cnf", "cube", "patches", "many")["note"]

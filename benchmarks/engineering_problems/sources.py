@@ -102,7 +102,7 @@ def moving() -> Problem:
     drift = r"0.4 \pi (Y \cos(2\pi t) - X \sin(2\pi t))"
     spread = rf"{DIFFUSION} (\frac{{X^2 + Y^2}}{{{w2!r}}} - 2)"
     equations = {
-        "interior": rf"u_t - {DIFFUSION} \Delta u = {1 / w2!r} g ({drift} - {spread})",
+        "interior": rf"u_t - {DIFFUSION} \Delta u = {1 / w2!r} g \cdot ({drift} - {spread})",
         "boundary": "u = g",
         "t = 0": "u = g",
     }
