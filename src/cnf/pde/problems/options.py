@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cnf.bases.basis import Basis
-from cnf.constraints import Space
 from cnf.errors import ProblemError
 from cnf.pde.domains.tables import LAYOUT_NAMES
 from cnf.pde.problems.entries import check_choice, check_count, check_number, check_table, check_text, shown
 from cnf.pde.tuning.choices import OBJECTIVES
+
+if TYPE_CHECKING:  # mistakes in writing are answered before torch is imported
+    from cnf.bases.basis import Basis
+    from cnf.constraints import Space
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
