@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +16,7 @@ from cnf.bases.local_functions import Products
 from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
-from cnf.errors import OverdeterminedError, ProblemError
+from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import Mesh, orders_of
@@ -48,6 +49,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
+    if most > 1 and problem.solving.underdetermined == "refuse" and boundary_gaps(problem):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)
+            solve_on_patches(problem, most=1)  # refuses a field that is open before it is refined in vain
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
 
     def tell(found: Round) -> None:
