@@ -5,8 +5,9 @@
 What there is to compare with: known solutions (disk, holes, Kirsch's plate, the series of the square with a hot lid),
 the torsion of the L-shaped bar (its integral, 0.2140758022), and for the rest (mixed corner, cantilevers) a second
 field, of degree 16 on cells half as large. How many corner functions are used was chosen on the two L-shapes and on the
-cantilevers; how much of cut patches is exact, how many points guide the rest and how faint weights count, on a disk,
-two holes in a square, a Robin condition and a quadrilateral that are not here. The others are the ones to look at.
+cantilevers; how much of cut patches is exact, on the disk with 16 holes below and on a disk; how faint weights count
+beside guides, on a disk, two holes in a square, a Robin condition and a quadrilateral that are not here; how many
+points guide a patch was not scanned. The others are the ones to look at.
 Times are processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
 """
 
