@@ -48,6 +48,7 @@ class StandIn:
     measured: float | None = None
     source: str = "a second field from other points, values on the boundary between the points"
     off_target: str = ""
+    attempts: str = "16 trials"
     largest: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, points: Tensor) -> Tensor:

@@ -347,8 +347,31 @@ def test_patches_show_their_cells_instead_of_their_points(tmp_path):
     ).solve()
     assert [name.split(" (")[0] for name, *_ in styled_points(answer)] == ["boundary"]
     panel = Figure().subplots()
-    draw_patches(panel, answer)
+    draw_patches(panel, answer, sample_plane(answer, (0, 1), {}, 11))
     (frames,) = panel.collections
     assert len(frames.get_paths()) == answer.field.basis.cells.count
     with Image.open(plot_field(answer, tmp_path / "field.png")) as picture:
         assert picture.size[0] > 300
+
+
+def test_patches_of_regions_end_at_their_interface():
+    """A rod across which x = 0.4 divides two regions: the line is drawn there, frames are cut off beyond it."""
+    from matplotlib.figure import Figure
+
+    from cnf.pde.report.field_plots import draw_patches
+
+    answer = cnf.Problem(
+        "x y",
+        domain=cnf.Box((0, 0), (1, 1)),
+        regions={"left": {"type": "box", "lower": [0, 0], "upper": [0.4, 1]}},
+        equations={"interior": r"\nabla\cdot(k\nabla u) = 0", "boundary": "u = y"},
+        parameters={"k": {"left": 2, "rest": 1}},
+        solve={"method": "patches", "target": 1e-2},
+    ).solve()
+    panel = Figure().subplots()
+    draw_patches(panel, answer, sample_plane(answer, (0, 1), {}, 11))
+    lines = [c for c in panel.collections if type(c).__name__ == "QuadContourSet" and c.get_visible()]
+    assert len(lines) == 2 and all(np.abs(c.get_paths()[0].vertices[:, 0] - 0.4).max() < 2e-3 for c in lines)
+    frames = [c for c in panel.collections if type(c).__name__ == "PatchCollection"]
+    ends = [np.sort(f.get_clip_path()._path.vertices[:, 0])[[0, -1]] for f in frames]
+    assert np.allclose(ends, [[0, 0.4], [0.4, 1]], atol=1e-2)

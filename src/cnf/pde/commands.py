@@ -94,14 +94,13 @@ def run_problem(problem: Problem) -> Answer:
     """Solve with a display of the trials."""
     from cnf.reports.progress import part
 
-    patches = problem.solving.method == "patches"
-    say(f"{problem.title}: {'refined on patches' if patches else f'{problem.conditions} conditions'}\n")
-    name = "refining" if patches else "tuning"
-    with part(open_console(), name, EXPECTED_TRIALS) as shown, warnings.catch_warnings():
+    # How many conditions there are is known beforehand for waves only; patches place as many as they need.
+    count = f": {problem.conditions} conditions" if problem.solving.method == "waves" else ""
+    say(f"{problem.title}{count}\n")
+    with part(open_console(), "solving", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
         answer = problem.solve(report=shown.tell)
-        kind = "trials, best" if answer.measured is None else "rounds, best"
-        shown.result = f"{len(answer.tuning.trials)} {kind}: {answer.tuning.best}"
+        shown.result = f"{answer.attempts}, best: {answer.tuning.best}"
     return answer
 
 

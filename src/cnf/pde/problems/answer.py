@@ -89,6 +89,12 @@ class Answer:
         return max(TWICE * self.disagreement, self.floor)
 
     @property
+    def attempts(self) -> str:
+        """How often it was tried, in words: trials of waves, rounds of patches."""
+        count, kind = len(self.tuning.trials), "trial" if self.measured is None else "round"
+        return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
+
+    @property
     def source(self) -> str:
         """Where the estimate comes from."""
         if self.measured is not None:

@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cnf.bases import Cover
 from cnf.bases.piecewise import Piecewise
 from cnf.pde.report.exports import is_timed
-from cnf.pde.report.map_panels import add_bar, draw_map, find_decades, find_scale, find_shape, math_name, plain
-from cnf.pde.report.planes import Line, Plane, sample_line, sample_plane
+from cnf.pde.report.map_panels import (
+    add_bar,
+    draw_map,
+    draw_region,
+    find_decades,
+    find_scale,
+    find_shape,
+    math_name,
+    plain,
+)
+from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
@@ -169,7 +179,7 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
             panel.set_xlabel(math_name(space.coordinates[0]))
             panel.set_ylabel(math_name(space.coordinates[1]))
             add_bar(figure, image, panel, "", logarithmic)
-        draw_patches(panels[0, 0], answer)
+        draw_patches(panels[0, 0], answer, plane)
         for name, points, style in styled_points(answer):
             panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
@@ -181,8 +191,8 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
     return draw(path, size, paint)
 
 
-def draw_patches(panel: Any, answer: Answer) -> None:
-    """Where cells meet, if the field is made of them, under the white of what is outside the domain."""
+def draw_patches(panel: Any, answer: Answer, plane: Plane) -> None:
+    """Where cells meet, if the field is made of them, under the white of what is outside; interfaces in bold."""
     basis = answer.field.basis
     if not isinstance(basis, Piecewise):
         return
@@ -191,10 +201,24 @@ def draw_patches(panel: Any, answer: Answer) -> None:
 
     corners = zip(basis.cells.lower, basis.cells.upper, strict=True)
     frames = [Rectangle(tuple(low), *(high - low)) for low, high in corners]
-    panel.add_collection(
-        PatchCollection(frames, facecolor="none", edgecolor=INK, linewidth=0.5, alpha=0.45, zorder=1.5), autolim=False
-    )
+    region = basis.cells.region if isinstance(basis.cells, Cover) else np.zeros(len(frames), dtype=np.int64)
+    numbers = number_regions(answer, plane)
+    for number in np.unique(region):
+        own = [frames[k] for k in np.flatnonzero(region == number)]
+        drawn = PatchCollection(own, facecolor="none", edgecolor=INK, linewidth=0.5, alpha=0.45, zorder=1.5)
+        panel.add_collection(drawn, autolim=False)
+        if numbers is not None:  # a patch across an interface is its region's on its own side only
+            drawn.set_clip_path(draw_region(panel, plane, numbers == number), panel.transData)
     panel.plot([], [], color=INK, linewidth=0.5, alpha=0.45, label=f"patches ({len(frames)})")
+
+
+def number_regions(answer: Answer, plane: Plane) -> np.ndarray | None:
+    """The region of every pixel (MASK, MASK) of a plane, if there are regions."""
+    regions = answer.problem.regions
+    if regions is None:
+        return None
+    points = pixel_centres(plane.extent, MASK, plane.axes, plane.fixed, len(answer.problem.domain.lower))
+    return regions.number(points.cpu().numpy()).reshape(MASK, MASK)
 
 
 def plot_planes(answer: Answer, planes: Sequence[Plane], path: object) -> Path:

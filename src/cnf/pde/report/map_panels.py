@@ -16,6 +16,7 @@ SIGNED, SEQUENTIAL, ERRORS = "coolwarm", "viridis", "cividis"
 LONGEST = 5  # sides of a map to each other; longer ones are squeezed
 SMALLEST = 1e-17  # errors below are zero for a float64
 MOST_DECADES = 8
+FRAME = 4  # pixels around a mask
 FEW = 0.999  # of the values decide on a scale of errors
 
 
@@ -76,8 +77,6 @@ def draw_map(panel: Any, plane: Plane, values: np.ndarray, scale: dict[str, Any]
 
 def cover_outside(panel: Any, plane: Plane) -> None:
     """White over what is outside the domain, and a line along the edge, smoother than the pixels of the field."""
-    from scipy.ndimage import gaussian_filter
-
     assert plane.mask is not None
     cover = np.ones((*plane.mask.shape, 4))
     cover[..., 3] = plane.mask
@@ -86,13 +85,29 @@ def cover_outside(panel: Any, plane: Plane) -> None:
         panel.text(0.5, 0.5, "outside", transform=panel.transAxes, ha="center", va="center", color="#7A7A7A", zorder=3)
         return
     # A frame of outside pixels lets the line close where the domain touches the edge of the picture.
-    n = plane.mask.shape[0]
-    smooth = gaussian_filter(np.pad(plane.mask.astype(float), 4, constant_values=1.0), 1.2)
+    draw_edge(panel, plane, np.pad(plane.mask.astype(float), FRAME, constant_values=1.0))
+
+
+def draw_edge(panel: Any, plane: Plane, framed: np.ndarray) -> Any:
+    """A smooth line between the zeros and ones of pixels (n + 2 FRAME, n + 2 FRAME); the contour."""
+    from scipy.ndimage import gaussian_filter
+
+    n = framed.shape[0] - 2 * FRAME
     x0, x1, y0, y1 = plane.extent
-    steps = (np.arange(-4, n + 4) + 0.5) / n
-    panel.contour(
-        x0 + (x1 - x0) * steps, y0 + (y1 - y0) * steps, smooth, levels=[0.5], colors=INK, linewidths=0.8, zorder=3
-    )
+    steps = (np.arange(-FRAME, n + FRAME) + 0.5) / n
+    along, up = x0 + (x1 - x0) * steps, y0 + (y1 - y0) * steps
+    return panel.contour(along, up, gaussian_filter(framed, 1.2), levels=[0.5], colors=INK, linewidths=0.8, zorder=3)
+
+
+def draw_region(panel: Any, plane: Plane, inside: np.ndarray) -> Any:
+    """A line along the edge of a region, from its pixels (n, n) bool, as far as it runs inside the picture.
+
+    Returns the path around the region, to clip by.
+    """
+    draw_edge(panel, plane, np.pad(inside.astype(float), FRAME, mode="edge"))
+    closed = draw_edge(panel, plane, np.pad(inside.astype(float), FRAME))
+    closed.set_visible(False)
+    return closed.get_paths()[0]
 
 
 def add_bar(figure: Any, image: Any, panel: Any, label: str, logarithmic: bool) -> None:

@@ -126,8 +126,7 @@ def list_facts(answer: Answer) -> dict[str, str]:
     trials = answer.tuning.trials
     settings = ", ".join(f"{k} {show_setting(v)}" for k, v in answer.tuning.best.settings.items()) if trials else "-"
     stopped = ", interrupted" if answer.tuning.interrupted else ""
-    kind = "rounds" if answer.measured is not None else "trials"
-    facts["settings"] = f"{settings} ({answer.tuning.objective}: {len(trials)} {kind}{stopped})"
+    facts["settings"] = f"{settings} ({answer.tuning.objective}: {answer.attempts}{stopped})"
     facts["time"] = f"{answer.seconds:.1f} s"
     return facts
 
