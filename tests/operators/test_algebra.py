@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cnf.errors import OperatorError
 from cnf.operators import library as ops
+from cnf.operators.coefficients import simplest
 from cnf.operators.frame import Frame
 from cnf.operators.latex import read_operator
 from cnf.operators.operator import Operator, Term
@@ -200,3 +201,12 @@ def test_powers_of_operators():
     for exponent in (0, -1, 1.5):
         with pytest.raises(OperatorError, match="whole power"):
             advection**exponent
+
+
+def test_zero_is_found_by_multiplying_out_and_small_is_not_zero():
+    """(x + 1)^2 - x^2 - 2 x - 1 is nothing, 1e-30 e^x is something, and so is what vanishes at one point."""
+    x, y = sp.symbols("x y", real=True)
+    assert simplest((x + 1) ** 2 - x**2 - 2 * x - 1) == 0
+    assert simplest((0.1 * x + y) * (x - y) - 0.1 * x**2 - 0.9 * x * y + y**2) == 0
+    for something in (sp.Float("1e-30") * sp.exp(x), x - sp.Rational(3, 7), sp.sin(x) * (x - sp.Rational(3, 7))):
+        assert simplest(something) == something

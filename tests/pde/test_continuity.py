@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import sympy as sp
 
 import cnf
 from cnf.errors import ProblemError
-from cnf.pde.problems.continuity import refuse_jumping_coefficients
+from cnf.pde.problems.continuity import is_continuous, refuse_jumping_coefficients
 
 BOX = cnf.Box((0, 0), (1, 1))
 
@@ -47,3 +48,12 @@ def test_poles_outside_the_domain_and_coefficients_of_lower_order():
     ring = cnf.domains.Difference(cnf.domains.Disk((0, 0), 1), cnf.domains.Disk((0, 0), 0.3))
     refuse_jumping_coefficients(problem(r"-\nabla\cdot((9 + \frac{x}{x^2 + y^2}) \nabla u) = 1", ring))
     refuse_jumping_coefficients(problem(r"-\Delta u + (2 + \frac{|x - 0.5|}{x - 0.5}) u = 1"))
+
+
+def test_what_is_made_of_continuous_functions_is_known_to_be():
+    """Sums, products and powers of entire functions have no jump; a quotient, a root or a sign may have one."""
+    x, y = sp.symbols("x y", real=True)
+    for known in (sp.exp(sp.cos(3 * x + y)), (x - y) ** 3 * sp.Abs(x), sp.tanh(100 * x) + sp.Max(x, y)):
+        assert is_continuous(known)
+    for open_ in (sp.Abs(x) / x, sp.sqrt(x**2) / x, sp.sign(x), sp.atan(1 / y), sp.tan(x), sp.log(x)):
+        assert not is_continuous(open_)

@@ -113,6 +113,7 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
     return sp.Integer(value) if isinstance(value, int) else wide(number), None
 
 
+CLEARLY = 1e-9  # numbers of expressions have 34 digits: what multiplies out to zero comes out smaller than that
 FLOATS = (sp.Float("1e-100"), sp.Float("1e100"))  # beyond, a product with an exponential may need its exponent
 
 
@@ -125,10 +126,22 @@ def simplest(expression: sp.Expr) -> sp.Expr:
     """
     if expression.is_Number or expression.is_Symbol:
         return expression
-    if sp.expand(expression) == 0:
+    if not _differs_from_zero(expression) and sp.expand(expression) == 0:
         return sp.S.Zero
     expanded = expression.expand(deep=False, power_exp=False, power_base=False, log=False)
     return expression if sp.count_ops(expression) < sp.count_ops(expanded) else expanded
+
+
+def _differs_from_zero(expression: sp.Expr) -> bool:
+    """Whether it does at one point, clearly: then there is no need to multiply it out to see."""
+    if any(isinstance(f, DataFunction | RowFunction) for f in expression.atoms(sp.Function)):
+        return False
+    names = sorted(expression.free_symbols, key=str)
+    try:
+        value = expression.evalf(15, subs={name: sp.Rational(3 + 2 * k, 7 + k) for k, name in enumerate(names)})
+        return bool(CLEARLY < abs(value) < 1 / CLEARLY)
+    except (ArithmeticError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
 
 
 def factors(product: sp.Mul) -> list[sp.Expr]:

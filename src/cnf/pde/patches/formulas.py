@@ -6,6 +6,7 @@ arithmetic, in which peaks of any width show, and cells must follow the formula 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -127,7 +128,8 @@ def known_formulas(
     found = [(e, side.data) for e in (side.source if isinstance(side.source, tuple) else ())]
     if axis is None and not sides_only:
         terms = [term for row in equation.operator.rows for term in row if term.place.is_here]
-        found += [(term.coefficient, dict(equation.operator.data)) for term in terms]
+        once = dict.fromkeys(term.coefficient for term in terms)  # k of div(k grad u) is the coefficient of several
+        found += [(coefficient, dict(equation.operator.data)) for coefficient in once]
     return [
         Formula(expression, frame.coordinates, data, axis, position, meets)
         for expression, data in found
@@ -204,13 +206,16 @@ def _looked_at(
     along = [0 if k == formula.axis else p for k, p in enumerate(degree)]
     at_nodes = _values(formula, tensor_grid(low, high, [p + 1 for p in along]))  # (n, P)
     centre, half = (low + high) / 2, (high - low) / 2
-    axes = [rng.uniform(-1, 1, count) for count in _looks(formula, low, high, degree, per_cell)]
+    counts, seen = _looks(formula, low, high, degree, per_cell)
+    axes = [rng.uniform(-1, 1, count) for count in counts]
     unit = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
     checks = centre[:, None] + half[:, None] * unit
     at_checks = _values(formula, checks)  # (n, Q)
     with np.errstate(invalid="ignore"):
         known = np.fmax(np.nanmax(np.abs(at_nodes), axis=1), np.nanmax(np.abs(at_checks), axis=1))
-    at_peaks, peaks = largest(formula, low, high, known, floor)
+    at_peaks, peaks = at_checks[:, 0].copy(), checks[:, 0].copy()
+    if not seen.all():  # something may hide between the points
+        at_peaks[~seen], peaks[~seen] = largest(formula, low[~seen], high[~seen], known[~seen], floor)
     there = _interpolation((peaks - centre) / np.where(half > 0, half, 1.0), along)  # (n, P)
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(_interpolated(at_nodes, axes, along) - at_checks)  # (n, Q)
@@ -223,18 +228,23 @@ def _looked_at(
     return Looked(off[rows, at], worst, size if np.isfinite(size) else 0.0)
 
 
-def _looks(formula: Formula, low: np.ndarray, high: np.ndarray, degree: Sequence[int], per_cell: int) -> list[int]:
+def _looks(
+    formula: Formula, low: np.ndarray, high: np.ndarray, degree: Sequence[int], per_cell: int
+) -> tuple[list[int], np.ndarray]:
     """Points along every coordinate: as many as its pace asks for, or up to `per_cell` in all where that is not known.
 
     The pace counts what a formula goes through, radians of a sine or widths of a peak, so nothing in it is narrower.
+    Beside them, the boxes (n,) in which there are as many points as the pace asks for: nothing hides between them.
     """
     most = min(max(2, round(per_cell ** (1 / max(1, len(formula.free))))), ALONG)
     counts = [1 if k == formula.axis else most for k in range(low.shape[1])]
+    seen = np.zeros(len(low), dtype=bool)
     if formula.is_known:
         units = formula.ranges(low, high).pace * (high - low)[:, formula.free]
         for k, many in zip(formula.free, np.where(np.isfinite(units), units, most).max(axis=0), strict=True):
-            counts[k] = int(min(most, max(PER_DEGREE * (degree[k] + 1), PER_UNIT * many)))
-    return counts
+            counts[k] = min(most, max(PER_DEGREE * (degree[k] + 1), math.ceil(PER_UNIT * many)))
+        seen = (PER_UNIT * units <= [counts[k] for k in formula.free]).all(axis=1)
+    return counts, seen
 
 
 def _directions(
