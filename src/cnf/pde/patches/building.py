@@ -202,15 +202,18 @@ def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[
     if counts.orders.time is None:
         holding = [question.constraints[k] for k in (*question.inside, *boundary_samples(question, mesh, counts))]
         motions = free_motions(holding, question.domain.lower, question.domain.upper)
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    found: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {k: [] for k in question.inside}
     for area in range(question.areas):
         own = Counts(orders_of(question, area), mesh.degree)
         points = [interior(mesh, own, equation, area) for equation in own.orders.equations]
         left_out = [np.zeros(len(p), dtype=bool) for p in points]
         if motions is not None and area == 0:  # what is free is free in all regions together: values are tied
             left_out = following(motions, own.orders, mesh.patches, points)
-        found |= dict(zip(question.inside_of(area), zip(points, left_out, strict=True), strict=True))
-    return [found[k] for k in question.inside]
+        for k, part in zip(question.inside_of(area), zip(points, left_out, strict=True), strict=True):
+            found[k].append(part)
+    # An equation of no region in particular, such as the meaning of a rate, has parts in all of them.
+    parts = (zip(*found[k], strict=True) for k in question.inside)
+    return [(np.concatenate(points), np.concatenate(left_out)) for points, left_out in parts]
 
 
 def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.ndarray:

@@ -48,13 +48,18 @@ def carried_cells(question: Question, orders: Orders, cells: Cells, degree: tupl
 
 
 def fastest(question: Question, orders: Orders, waves: np.ndarray) -> float:
-    """The highest frequency of fields with these wave numbers (D,): |A^-1 B| for A u_t + B u = 0, signs left aside."""
+    """The highest frequency of fields with these wave numbers (D,) in any region."""
+    return max(fastest_in(question, orders, waves, area) for area in range(question.areas))
+
+
+def fastest_in(question: Question, orders: Orders, waves: np.ndarray, area: int) -> float:
+    """The same in one region: |A^-1 B| for A u_t + B u = 0, signs left aside."""
     channels, time = len(orders.channels), orders.time
     assert time is not None
     at = Sample(question.domain.random(POINTS, torch.Generator().manual_seed(question.seed)), None)
     moving, staying = np.zeros((2, POINTS, channels, channels))
     row = 0
-    for k in question.inside:
+    for k in question.inside_of(area):
         for probe in question.at(k, at).expanded():
             for r, request in zip(probe.rows, probe.requests, strict=True):
                 for index, weight in request.weights.items():

@@ -34,7 +34,7 @@ def interface_ties(question: Question, orders: Sequence[Orders], number: int, ki
     between = f"{regions.names[face.first]} and {regions.names[face.second]}"
     if kind == "values":
         known = {term.channel for jump in given for row in jump.operator(number).rows for term in row}
-        for channel in question.space.channels:
+        for channel in orders[face.first].spread:
             if channel not in known:
                 operator = question.space.operator(partial(question.space.coordinates[0], 0, channel))
                 found.append(_tie(operator, operator, points, second, first, f"[{channel}] between {between}"))
@@ -80,13 +80,14 @@ def stiffness_of(question: Question) -> list[float]:
     """How large the coefficients of the highest derivatives are, region by region; nothing without regions."""
     found = []
     for area in range(question.areas if question.regions is not None else 0):
+        highest = max(question.constraints[k].operator.order for k in question.inside_of(area))
         sizes = [
             float(weight.abs().mean())
             for k in question.inside_of(area)
             for probe in question.constraints[k].expanded()
             for request in probe.requests
             for index, weight in request.weights.items()
-            if sum(index) == question.constraints[k].operator.order
+            if sum(index) == highest
         ]
         found.append(max(sizes))
     return found

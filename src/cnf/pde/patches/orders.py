@@ -95,9 +95,20 @@ class Orders:
 
     @property
     def second(self) -> bool:
-        """Whether all channels have second order along all coordinates of space, apart from multipliers."""
+        """Whether all channels that space differentiates have second order along all its coordinates.
+
+        Multipliers apart; rates of change and what else is local to a point have no neighbours to agree with.
+        """
         own = [h for h, multiplier in zip(self.highest, self.multipliers, strict=True) if not multiplier]
-        return all(orders[k] == 2 for orders in own for k in self.spatial)
+        own = [h for h in own if any(h[k] for k in self.spatial)]
+        return bool(own) and all(orders[k] == 2 for orders in own for k in self.spatial)
+
+    @property
+    def spread(self) -> list[str]:
+        """Channels that equations differentiate in space, so that neighbours must agree on them."""
+        return [
+            c for c, orders in zip(self.channels, self.highest, strict=True) if any(orders[k] for k in self.spatial)
+        ]
 
     def restrains(self, equation: Constraint) -> list[bool]:
         """Which rows of an equation of the interior are those that multipliers stand for, like a divergence."""
@@ -155,7 +166,7 @@ class Orders:
 
         Empty if the equations are not of that kind; the normal derivatives serve then.
         """
-        own = [c for c, multiplier in enumerate(self.multipliers) if not multiplier]
+        own = [c for c, multiplier in enumerate(self.multipliers) if not multiplier and self.channels[c] in self.spread]
         if axis == self.time or any(self.highest[c][axis] != 2 for c in own):
             return []
         name, found = self.coordinates[axis], []

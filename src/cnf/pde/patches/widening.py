@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.operators.operator import Operator, Row, Term
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import InterfaceCondition, Question
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,25 @@ class Interior:
     shape: str | None = None
     fixed: Mapping[int, float] | None = None
     region: int | None = None
+
+
+@dataclass(frozen=True)
+class TurnedJump:
+    """A condition on interfaces whose operators are turned into those of more channels."""
+
+    jump: InterfaceCondition
+    turned: Callable[[Operator], Operator]
+
+    @property
+    def interfaces(self) -> Mapping[int, int]:
+        return self.jump.interfaces
+
+    def operator(self, interface: int) -> Operator:
+        return self.turned(self.jump.operator(interface))
+
+    def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
+        there, here = self.jump.at(interface, points, normals)
+        return replace(there, operator=self.turned(there.operator)), replace(here, operator=self.turned(here.operator))
 
 
 def widened(
@@ -36,9 +57,11 @@ def widened(
         make_constraint(name, Operator.of([terms], wider.frame), points, side) for name, terms in meanings.values()
     ]
 
+    def turned_operator(operator: Operator) -> Operator:
+        return Operator.of([rewritten(row) for row in operator.rows], wider.frame, dict(operator.data))
+
     def turned(constraint: Constraint) -> Constraint:
-        rows = [rewritten(row) for row in constraint.operator.rows]
-        return replace(constraint, operator=Operator.of(rows, wider.frame, dict(constraint.operator.data)))
+        return replace(constraint, operator=turned_operator(constraint.operator))
 
     known = [turned(constraint) for constraint in question.constraints]
 
@@ -51,6 +74,7 @@ def widened(
         constraints=[*known, *added],
         places=[*question.places, *[Interior()] * len(added)],
         at=at,
+        jumps=[TurnedJump(jump, turned_operator) for jump in question.jumps],
         asked=question.asked or len(space.channels),
     )
 

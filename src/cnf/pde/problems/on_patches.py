@@ -19,7 +19,7 @@ from cnf.certificate.sizes import natural_sizes
 from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import ROUNDS, adapt
-from cnf.pde.patches.building import Mesh, orders_of
+from cnf.pde.patches.building import Mesh, is_aligned, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
@@ -151,7 +151,7 @@ def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
         size = float(problem.asked_of(solution(probes)).square().mean().sqrt()) or 1.0
         values = [check for check in problem.checks() if check.operator.order == 0]
         off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
-        return max([look_across(question_of(problem), solution, probes).boundary, *off])
+        return max([look_across(lowered(question_of(problem)), solution, probes).boundary, *off])
 
 
 def look_across(question: Question, solution: Solution, probes: Tensor) -> Between:
@@ -247,14 +247,18 @@ def refuse_in_regions(problem: Problem) -> None:
                 f"the region {name!r} has {rows} equations for {channels} channels; give one for each",
                 ("equations", problem.equations[problem.constraints.index(own[-1])].number),
             )
-    question = question_of(problem)
+    question = lowered(question_of(problem))
     if len({orders_of(question, area).highest for area in range(question.areas)}) > 1:
         raise ProblemError("the equations of all regions must have derivatives of the same orders", ("equations",))
     orders = orders_of(question)
-    if not orders.second or (orders.time is not None and orders.along(orders.time) > 1):
+    if not orders.second:
         raise ProblemError(
-            "equations of regions have second derivatives along all coordinates of space and first ones in time so far",
-            ("equations",),
+            "equations of regions have second derivatives along all coordinates of space so far", ("equations",)
+        )
+    if len(orders.spread) < len(orders.channels) and not is_aligned(problem.domain, regions):
+        raise ProblemError(
+            "equations with u_{tt} take regions that meet in flat faces across the coordinates of a box so far",
+            ("regions",),
         )
 
 
