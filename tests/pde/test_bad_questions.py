@@ -8,6 +8,7 @@ import pytest
 
 import cnf
 from cnf.errors import CnfError
+from cnf.pde.patches import building
 from cnf.pde.problems import on_patches
 from cnf.pde.problems.balance import changes_of_sign, contradictions
 from cnf.systems.tied_account import TiedAccount
@@ -137,3 +138,16 @@ def test_ctrl_c_before_the_first_round_was_told(monkeypatch):
     answer = problem.solve(report=lambda trial: None)
     assert answer.tuning.interrupted and len(answer.tuning.trials) == 1
     assert abs(float(answer.solution(SQUARE.fill(1, "halton", 0) * 0 + 0.5)) - 0.0736713532815) < 1e-3
+
+
+def test_patches_with_too_few_points_have_no_estimate(monkeypatch):
+    """Half the points of the equation left out: exact, and fields of all degrees might agree; nothing is claimed."""
+    placed = building.interior
+    monkeypatch.setattr(building, "interior", lambda *given: placed(*given)[::2])
+    answer = cnf.Problem(
+        "x y",
+        domain=SQUARE,
+        equations={"interior": r"-\Delta u = 1", "boundary": "u = 0"},
+        solve={"method": "patches", "target": 1e-2},
+    ).solve()
+    assert answer.certificate.exact and answer.estimate == float("inf") and answer.off_target

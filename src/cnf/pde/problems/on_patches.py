@@ -41,6 +41,7 @@ from cnf.systems.tied import CellExpansion
 
 PROBES = 2000
 WHERE = ("solve", "method")
+FEW_LEFT_OPEN = 0.01  # of the functions: what follows from other conditions leaves some free
 
 
 def solve_on_patches(problem: Problem, report: Report | None = None, most: int = ROUNDS) -> Answer:
@@ -89,8 +90,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         measured=max(adapted.estimate, boundary),
         largest=between.largest | across.largest,
     )
-    if problem.solving.underdetermined == "refuse" and left_open(answer, adapted.chosen.mesh):
-        refuse_open(answer)
+    if problem.solving.underdetermined == "refuse" and (share := share_left_open(answer, adapted.chosen.mesh)) > 0:
+        refuse_open(answer)  # a condition may be missing
+        if share > FEW_LEFT_OPEN:  # none is: then these patches have too few, and fields of all degrees may agree on it
+            answer = replace(answer, measured=math.inf)
     return replace(answer, seconds=time.perf_counter() - started)
 
 
@@ -116,19 +119,21 @@ def lowered(question: Question) -> Question:
     return with_moments(with_rates(question))
 
 
-def left_open(answer: Answer, mesh: Mesh) -> bool:
-    """Whether more functions are left free than the layout of the points leaves; then a condition may be missing."""
+def share_left_open(answer: Answer, mesh: Mesh) -> float:
+    """The share of functions that are free beyond those that the layout of the points leaves; 0 if none is."""
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
+    functions = int(basis.active().sum())
     if isinstance(mesh.shaped, Solid) and mesh.shaped_layout is not None:
-        return certificate.rank < mesh.shaped_layout.count * certificate.channels
+        beyond = mesh.shaped_layout.count * certificate.channels - certificate.rank
+        return max(beyond, 0) / functions
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
-    free = int(basis.active().sum()) - certificate.rank
-    return free > (own * basis.cells.count + room) * certificate.channels
+    free = functions - certificate.rank
+    return max(free - (own * basis.cells.count + room) * certificate.channels, 0) / functions
 
 
 def as_trial(found: Round) -> Trial:
