@@ -15,6 +15,7 @@ from cnf.operators.reader.expressions import FUNCTIONS
 from cnf.operators.reader.vocabulary import FUNCTION_NAMES
 from cnf.pde.domains.layouts import LAYOUTS
 from cnf.pde.domains.tables import LAYOUT_NAMES
+from cnf.pde.problems.first_look import look_over
 
 FILE = r"""
 coordinates = "x y"
@@ -35,6 +36,13 @@ MISTAKES = {
     "shape": ("upper", "uper", "uper is unknown"),
     "latex command": (r"\Delta", r"\Delt", "Did you mean 'Delta'?"),
     "latex bracket": ("u = 0", "u = (0", "never closed"),
+    "part": ('"boundary"', '"bondary"', "Did you mean 'boundary'?"),
+    "symbol": (r"\Delta u = 1", r"\Delta u = q", "the symbol q is not known"),
+    "region": (
+        "[domain]",
+        "[regions]\na = {type = 'box', lower = [0, 0], upper = [1, 0.5]}\n[parameters]\nk = {b = 1}\n[domain]",
+        "'b', which is no region",
+    ),
     "option": ("[domain]", "[solve]\nmethod = 'wave'\n[domain]", "Did you mean 'waves'?"),
 }
 
@@ -51,6 +59,26 @@ def test_mistakes_in_writing_need_no_mathematics(right: str, wrong: str, part: s
     done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, timeout=120)
     assert done.stdout == "[] 1\n", done.stderr
     assert part in done.stderr and str(file) in done.stderr
+
+
+NAMES = {  # each means something, though not by itself
+    "a name among the shapes": ('type = "box"', 'type = "box"\nname = "boundry"', '"boundary"', '"boundry"'),
+    "a variable of an integral": ("u = 0", r"\\int_0^1 u \\, ds = \\int_0^1 s \\, ds", "", ""),
+    "a component, a power, a function": (
+        "u = 0",
+        r"n_x u_x + k_1^2 \\sin(x) = e^x",
+        "[domain]",
+        "parameters.k_1 = 2\n[domain]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "as_first", "second", "as_second"), NAMES.values(), ids=NAMES.keys())
+def test_names_that_mean_something_pass_the_first_look(first, as_first, second, as_second, tmp_path: Path):
+    """What only the finished problem can tell is left to it."""
+    file = tmp_path / "problem.toml"
+    file.write_text(FILE.replace(first, as_first.replace("\\\\", "\\"), 1).replace(second, as_second, 1))
+    assert look_over(file, {})[1]["coordinates"] == "x y"
 
 
 def test_help_needs_nothing_large():

@@ -151,3 +151,15 @@ def test_patches_with_too_few_points_have_no_estimate(monkeypatch):
         solve={"method": "patches", "target": 1e-2},
     ).solve()
     assert answer.certificate.exact and answer.estimate == float("inf") and answer.off_target
+
+
+def test_conditions_that_stand_in_the_same_place_are_named():
+    """u = 0 on all of the boundary and u = 1 on one side of it."""
+    problem = cnf.Problem(
+        "x y",
+        domain=SQUARE,
+        equations={"interior": r"-\Delta u = 1", "boundary": "u = 0", "x = 0": "u = 1"},
+        solve={"method": "patches"},
+    )
+    with pytest.raises(CnfError, match=r"near \(0, .*\) u has to meet 'boundary' and 'x = 0'; drop"):
+        problem.solve()

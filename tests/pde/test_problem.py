@@ -729,3 +729,19 @@ def test_domain_objects_and_tables_agree():
 
 def test_repr_is_short():
     assert len(repr(pose(title="A"))) < 100
+
+
+def test_all_faces_of_a_box_but_some():
+    """u = x y with a slope on one face and values on the others; what is no face is refused."""
+    box = cnf.Box((0, 0), (1, 2))
+    equations = [
+        {"on": "interior", "equation": r"\Delta u = 0"},
+        {"on": "boundary except x = 1", "equation": "u = x y", "name": "rim"},
+        {"on": "x = 1", "equation": "u_x = y"},
+    ]
+    problem = cnf.Problem("x y", domain=box, equations=equations, exact="x y", solve={"method": "patches"})
+    assert [e.name for e in problem.equations] == ["interior", "rim: x = 0", "rim: y = 0", "rim: y = 2", "x = 1"]
+    assert problem.solve().errors["u"] < 1e-13
+    for faces, message in (("x = 0.5", "no face of the box"), ("x = 0, x = 1, y = 0, y = 2", "nothing is left")):
+        with pytest.raises(ProblemError, match=message):
+            cnf.Problem("x y", domain=box, equations={"interior": r"\Delta u = 0", f"boundary except {faces}": "u = 0"})

@@ -20,7 +20,7 @@ from cnf.operators.frame import NAME, Frame, symbol
 from cnf.operators.operator import Term
 from cnf.operators.reader.expressions import FUNCTIONS, supported
 from cnf.operators.reader.values import Affine, Value, scalar, vector
-from cnf.operators.reader.vocabulary import GREEK
+from cnf.operators.reader.vocabulary import GREEK, unknown_symbol
 
 WHOLE_FIELD = "f"  # \\mathbf{f} is the vector of all channels
 CONSTANTS = {"pi": sp.pi, "e": sp.E}
@@ -211,7 +211,6 @@ class Names:
     def unknown(self, name: str, run: str) -> str:
         """What to say about an unknown name that stands at the start of the run of letters `run`."""
         valid = [*self.frame.coordinates, *self.frame.channels, *self.given]
-        shown = f"\\{name}" if name in GREEK else name
         keyword = f"{name}_" if name == "lambda" else name
         advice = nearest(name, valid)
         if run in FUNCTIONS or run in GREEK or run in CONSTANTS:
@@ -220,10 +219,7 @@ class Names:
             advice += nearest(run, [v for v in valid if len(v) > 1])
         if NAME.match(name):
             advice += f" If it is a coefficient, give it as a keyword: {keyword}=..."
-        return (
-            f"the symbol {shown} is not known; the space has the coordinates {', '.join(self.frame.coordinates)} and "
-            f"the channels {', '.join(self.frame.channels)}.{advice}"
-        )
+        return unknown_symbol(name, self.frame.coordinates, self.frame.channels, advice)
 
     def refuse_unused(self, written: Sequence[str]) -> None:
         for name in self.given:

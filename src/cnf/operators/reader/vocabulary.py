@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 LETTERS = (
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
     "upsilon phi varphi chi psi omega Gamma Theta Lambda Xi Upsilon Phi Psi Omega"
@@ -12,3 +14,12 @@ NAMES = (
     "atan2 atan_2"
 )
 FUNCTION_NAMES = frozenset(NAMES.split())  # what they do: `FUNCTIONS` in expressions.py
+
+
+def unknown_symbol(name: str, coordinates: Sequence[str], channels: Sequence[str], advice: str) -> str:
+    """What to say about a symbol that means nothing."""
+    shown = f"\\{name}" if name in GREEK else name
+    return (
+        f"the symbol {shown} is not known; the space has the coordinates {', '.join(coordinates)} and the channels "
+        f"{', '.join(channels)}.{advice}"
+    )

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from scipy.spatial import cKDTree
-from torch import Tensor
-
 from cnf.constraints import Constraint
 from cnf.errors import UnderdeterminedError
 from cnf.operators.printing import CoefficientPrinter
-from cnf.pde.domains import Timed
 from cnf.pde.domains.connected import connected_parts
 from cnf.pde.problems.balance import changes_of_sign, contradictions
+from cnf.pde.problems.coverage import (
+    boundary_gap,
+    conditions_outside,
+    ends_of_time,
+    is_instant,
+    orders_of_channel,
+)
 from cnf.pde.problems.jumps import Jump
-from cnf.pde.problems.places import TOUCH, Place
 from cnf.pde.problems.problem import Problem
-
-BOUNDARY_SAMPLE = 400
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def check_problem(problem: Problem) -> Check:
     missing = _initial_gaps(problem)
     surplus: list[str] = []
     for channel in problem.space.channels:
-        gap, excess = _boundary_gap(problem, channel)
+        gap, excess = boundary_gap(problem, channel)
         found = (gap, _constant_gap(problem, channel), _absent(problem, channel))
         missing += [hint for hint in found if hint]
         surplus += [excess] if excess else []
@@ -101,72 +100,14 @@ def read_back(constraint: Constraint) -> str:
     return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
 
 
-def _orders(problem: Problem, channel: str) -> tuple[int, int]:
-    """The highest derivatives of a channel in space and in time among the equations of the interior."""
-    space_order = time_order = 0
-    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind != "interior" or not is_closed(constraint, channel, problem):
-            continue
-        for row in constraint.operator.rows:
-            for term in row:
-                if term.channel != channel:
-                    continue
-                orders = dict(term.derivatives)
-                in_time = sum(n for c, n in orders.items() if c in problem.space.frame.time)
-                space_order = max(space_order, sum(orders.values()) - in_time)
-                time_order = max(time_order, in_time)
-    return space_order, time_order
-
-
-def is_closed(constraint: Constraint, channel: str, problem: Problem) -> bool:
-    """True if a row has this channel at a higher order than any other.
-
-    Others do not say how many conditions the channel wants: the divergence of a velocity, for instance.
-    """
-    for row in constraint.operator.rows:
-        orders = {t.channel: 0 for t in row}
-        for term in row:
-            orders[term.channel] = max(orders[term.channel], sum(n for _, n in term.derivatives))
-        if orders.get(channel, -1) == max(orders.values()) and list(orders.values()).count(max(orders.values())) == 1:
-            return True
-    return False
-
-
-def _touching(problem: Problem, channel: str) -> list[tuple[float, Place, Tensor]]:
-    """Where conditions outside the interior look at the channel: place, points (P, D), and how many conditions.
-
-    A condition that ties two places together, such as u(0, t) = u(1, t), counts half at each.
-    """
-    found = []
-    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind not in ("boundary", "shape", "slice", "file"):
-            continue
-        rows = [any(term.channel == channel for term in row) for row in constraint.operator.rows]
-        local = [probe.points for probe in constraint.expanded() if probe.nodes == 1]
-        if any(rows):
-            found += [(sum(rows) / len(local), place, points) for points in local]
-    return found
-
-
-def _ends(problem: Problem) -> tuple[float, float] | None:
-    domain = problem.domain
-    return (domain.lower[-1], domain.upper[-1]) if isinstance(domain, Timed) else None
-
-
-def _is_instant(problem: Problem, points: Tensor) -> bool:
-    """True for points that all lie at the first or at the last instant."""
-    ends = _ends(problem)
-    return ends is not None and any(bool((points[:, -1] == end).all()) for end in ends)
-
-
 def _initial_gaps(problem: Problem) -> list[str]:
     """Time derivatives that want more conditions at the ends of time; a channel may have those of another."""
-    ends = _ends(problem)
+    ends = ends_of_time(problem)
     if ends is None:
         return []
-    wanted = {c: _orders(problem, c)[1] for c in problem.space.channels}
+    wanted = {c: orders_of_channel(problem, c)[1] for c in problem.space.channels}
     found = {
-        c: round(sum(w for w, _, points in _touching(problem, c) if _is_instant(problem, points)))
+        c: round(sum(w for w, _, _, points in conditions_outside(problem, c) if is_instant(problem, points)))
         for c in problem.space.channels
     }
     if sum(found.values()) >= sum(wanted.values()):
@@ -178,82 +119,6 @@ def _initial_gaps(problem: Problem) -> list[str]:
         for c, order in wanted.items()
         if found[c] < order
     ]
-
-
-def _ordinary_gap(problem: Problem, channel: str, order: int) -> str:
-    """In one dimension an equation of order n takes n conditions, wherever they are."""
-    found = 0
-    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind != "interior":
-            rows = sum(any(term.channel == channel for term in row) for row in constraint.operator.rows)
-            found += rows * constraint.points.shape[0]
-    if found >= order:
-        return ""
-    return (
-        f"the equation for {channel} is of order {order}, which takes {order} condition{'s' if order > 1 else ''} "
-        f"besides it; there {'is' if found == 1 else 'are'} {found or 'none'}"
-    )
-
-
-def boundary_gaps(problem: Problem) -> list[str]:
-    """What the boundary lacks, channel by channel."""
-    return [gap for channel in problem.space.channels if (gap := _boundary_gap(problem, channel)[0])]
-
-
-def _boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
-    """What the boundary lacks, and where it has too much."""
-    order = _orders(problem, channel)[0]
-    if problem.domain.dimension == 1:
-        return _ordinary_gap(problem, channel, order), ""
-    if order < 2 or order % 2:
-        return "", ""
-    wanted = order // 2
-    edge = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed)
-    sample = edge.points
-    counts = sample.new_zeros(sample.shape[0])
-    for weight, place, points in _touching(problem, channel):
-        if not _is_instant(problem, points):
-            covered = _covered(problem, sample, place, points)
-            if problem.regions is not None and place.region is not None:
-                covered *= torch.from_numpy(problem.regions.touching(edge) == place.region)
-            counts += covered * weight
-    bare = (counts < wanted - 0.1).nonzero()[:, 0]
-    gap = excess = ""
-    if len(bare) > 0.02 * len(sample):
-        at = ", ".join(f"{v:.3g}" for v in sample[bare[len(bare) // 2]].tolist())
-        gap = (
-            f"the equation for {channel} is of order {order} in space, which takes {wanted} "
-            f"condition{'s' if wanted > 1 else ''} on all of the boundary; {100 * len(bare) / len(sample):.0f} % of "
-            f"it has fewer, near ({at}) for instance"
-        )
-    rich = (counts > wanted + 0.1).nonzero()[:, 0]
-    if len(rich) > 0.5 * len(sample):
-        excess = (
-            f"{100 * len(rich) / len(sample):.0f} % of the boundary has more than {wanted} condition"
-            f"{'s' if wanted > 1 else ''} on {channel}; they may contradict the equation"
-        )
-    return gap, excess
-
-
-def _covered(problem: Problem, sample: Tensor, place: Place, points: Tensor) -> Tensor:
-    """One for the samples (S, D) of the boundary that a condition at these points is meant for, (S,)."""
-    domain = problem.domain
-    extent = points.new_tensor([b - a for a, b in zip(domain.lower, domain.upper, strict=True)])
-    flat = points.amax(dim=0) - points.amin(dim=0) <= TOUCH * extent
-    if bool(flat.any()):  # a face, or the other end of a periodic pair
-        return ((sample - points[0]).abs() <= 1e-6 * extent)[:, flat].all(dim=1).to(sample)
-    if place.kind == "boundary":
-        return sample.new_ones(sample.shape[0])
-    if place.kind == "shape":
-        known = domain.boundary_points(10 * BOUNDARY_SAMPLE, problem.seed, place.shape).points
-    else:  # of a file, only what lies on the boundary
-        known = points[~domain.contains(points, 1e-6 * float(extent.max()))]
-    if not len(known):
-        return sample.new_zeros(sample.shape[0])
-    scaled, asked = (known / extent).numpy(), (sample / extent).numpy()
-    near = cKDTree(scaled).query(scaled, k=min(2, len(scaled)))[0]
-    limit = 2 * float(near.max()) if near.ndim > 1 else 1e-9
-    return sample.new_tensor((cKDTree(scaled).query(asked)[0] <= limit).astype(float))
 
 
 def _terms(problem: Problem, channel: str):

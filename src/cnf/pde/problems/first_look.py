@@ -16,6 +16,7 @@ from cnf.pde.domains.tables import check_shapes
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_names, check_table
 from cnf.pde.problems.equation import Equation, read_equations
+from cnf.pde.problems.misspelt import refuse_unknown_part, refuse_unknown_regions, refuse_unknown_symbols
 from cnf.pde.problems.source import find_line, read_source
 
 KEYS = (
@@ -44,7 +45,9 @@ def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
         options.read_basis(entries.get("basis"), len(coordinates))
         options.read_tuning(entries.get("tuning"))
         options.read_solve(entries.get("solve"))
+        refuse_unknown_regions(entries.get("parameters"), regions)
         for k, equation in enumerate(read_equations(entries["equations"])):
+            refuse_unknown_part(equation.on, entries["domain"], regions, ("equations", k, "on"))
             _look_at_latex(equation, entries, coordinates, ("equations", k, "equation"))
     return text, entries
 
@@ -82,8 +85,10 @@ def _look_at_latex(equation: Equation, entries: Mapping, coordinates: tuple[str,
         return
     tables = [entries.get(key) for key in ("parameters", "vectors")]
     names = {str(name) for table in tables if isinstance(table, Mapping) for name in table}
-    names |= {*coordinates, *check_names(entries.get("channels", "u"), ("channels",))}
+    channels = check_names(entries.get("channels", "u"), ("channels",))
+    words = {n for n in (*names, *coordinates, *channels) if len(n) > 1 and "_" not in n}
     try:
-        parse(equation.latex, {n for n in names if len(n) > 1 and "_" not in n}, coordinates)
+        tree = parse(equation.latex, words, coordinates)
+        refuse_unknown_symbols(tree, equation.latex, coordinates, channels, names)
     except LatexError as error:
         raise ProblemError(str(error), where) from None

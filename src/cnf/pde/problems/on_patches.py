@@ -30,7 +30,8 @@ from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
-from cnf.pde.problems.check import boundary_gaps, check_problem, refuse_bare_parts, refuse_missing_starts
+from cnf.pde.problems.check import refuse_bare_parts, refuse_missing_starts
+from cnf.pde.problems.coverage import boundary_gaps, crowded
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -65,10 +66,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         missed = partial(miss_values, problem, probes)
         adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
     except OverdeterminedError:
-        hints = "; ".join(check_problem(problem).surplus)
+        where = crowded(problem)
         raise ProblemError(
-            f"there are more conditions than the equations of the interior take{': ' if hints else ''}{hints}; drop "
-            "those that say the same twice"
+            f"there are more conditions than the equations of the interior take{': ' if where else ''}{where}; drop "
+            "those that say the same twice, or contradict each other"
         ) from None
     solution = adapted.chosen.solution
     between = look_between(problem, solution)
@@ -90,10 +91,12 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         measured=max(adapted.estimate, boundary),
         largest=between.largest | across.largest,
     )
-    if problem.solving.underdetermined == "refuse" and (share := share_left_open(answer, adapted.chosen.mesh)) > 0:
+    mesh = adapted.chosen.mesh
+    if problem.solving.underdetermined == "refuse" and share_left_open(answer, mesh, solution.certificate.rank) > 0:
         refuse_open(answer)  # a condition may be missing
-        if share > FEW_LEFT_OPEN:  # none is: then these patches have too few, and fields of all degrees may agree on it
-            answer = replace(answer, measured=math.inf)
+    if share_left_open(answer, mesh, solution.certificate.conditions) > FEW_LEFT_OPEN:
+        # No condition is missing, so these patches have too few points: fields of all degrees may agree on anything.
+        answer = replace(answer, measured=math.inf)
     return replace(answer, seconds=time.perf_counter() - started)
 
 
@@ -119,20 +122,20 @@ def lowered(question: Question) -> Question:
     return with_moments(with_rates(question))
 
 
-def share_left_open(answer: Answer, mesh: Mesh) -> float:
-    """The share of functions that are free beyond those that the layout of the points leaves; 0 if none is."""
+def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
+    """The share of functions that so many conditions leave free beyond those that the layout of the points does."""
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
     functions = int(basis.active().sum())
     if isinstance(mesh.shaped, Solid) and mesh.shaped_layout is not None:
-        beyond = mesh.shaped_layout.count * certificate.channels - certificate.rank
+        beyond = mesh.shaped_layout.count * certificate.channels - conditions
         return max(beyond, 0) / functions
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
-    free = functions - certificate.rank
+    free = functions - conditions
     return max(free - (own * basis.cells.count + room) * certificate.channels, 0) / functions
 
 

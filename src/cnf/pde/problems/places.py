@@ -61,9 +61,10 @@ def read_place(
         return Place("shape", cleaned, shape=cleaned)
     if but:
         wrong = next(name for name in names if name not in domain.parts)
-        listed = ", ".join(domain.parts) or "none"
+        listed = f"known are {', '.join(domain.parts)}" if domain.parts else "none has a name"
+        faces = "; faces such as x = 0 can be left out on boxes" if "=" in wrong else ""
         raise ProblemError(
-            f"no part of the boundary is called {wrong!r}; known are {listed}.{nearest(wrong, domain.parts)}", where
+            f"no part of the boundary is called {wrong!r}; {listed}{faces}.{nearest(wrong, domain.parts)}", where
         )
     pieces = [piece.strip() for piece in cleaned.split(",")]
     if all(re.match(r"[A-Za-z][A-Za-z0-9_]*\s*=", piece) for piece in pieces):
@@ -84,6 +85,31 @@ def read_place(
     raise ProblemError(
         f"there is no part {cleaned!r} of the domain; known are {', '.join(known)}.{nearest(cleaned, known)}", where
     )
+
+
+def other_faces(
+    text: str, domain: Domain, coordinates: tuple[str, ...], number: Callable[[str], float], where: tuple
+) -> list[str]:
+    """The faces of a box that "boundary except x = 0, y = 1" leaves, as the texts of slices; none for other texts."""
+    but, names = named_parts(text)
+    if not but or not domain._is_box or not all("=" in name for name in names):
+        return []
+    spatial = range(domain.dimension - isinstance(domain, Timed))
+    faces = {(k, end): f"{coordinates[k]} = {end!r}" for k in spatial for end in (domain.lower[k], domain.upper[k])}
+    for name in names:
+        ((axis, value),) = (read_place(name, domain, coordinates, number, where).fixed or {}).items()
+        if (axis, value) not in faces:
+            raise ProblemError(
+                f"{name} is no face of the box; they are {', '.join(map(_plain, faces.values()))}", where
+            )
+        del faces[axis, value]
+    if not faces:
+        raise ProblemError("nothing is left of the boundary without these faces", where)
+    return [_plain(face) for face in faces.values()]
+
+
+def _plain(face: str) -> str:
+    return face.removesuffix(".0")
 
 
 def _within(value: float, domain: Domain, axis: int, name: str, where: tuple) -> float:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from cnf.constraints import Space
-from cnf.errors import CnfError, LatexError, ProblemError, nearest
+from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.operators.latex import NO_FIELD, read_equation, used_coefficients
 from cnf.pde.domains import Domain
-from cnf.pde.domains.regions import INTERFACE, REST, Regions
+from cnf.pde.domains.regions import INTERFACE, Regions
 from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
 from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
+from cnf.pde.problems.misspelt import refuse_unknown_regions
 from cnf.pde.problems.parameters import Parameter, read_parameters
-from cnf.pde.problems.places import on_boundary, read_place
+from cnf.pde.problems.places import on_boundary, other_faces, read_place
 
 if TYPE_CHECKING:
     from cnf.pde.problems.problem import Problem
@@ -63,6 +65,7 @@ class RegionalParameters:
                     ("parameters", name),
                 )
             return RegionalParameters(read_parameters(given, space), {})
+        refuse_unknown_regions(given, dict.fromkeys(regions))
         by_region = {}
         for region in regions:
             own = {name: _of(name, value, region, regions) for name, value in given.items()}
@@ -88,13 +91,6 @@ def _of(name: str, value: object, region: str, regions: Sequence[str]) -> object
     if not isinstance(value, Mapping):
         return value
     where = ("parameters", name)
-    for key in value:
-        if key not in (*regions, REST):
-            raise ProblemError(
-                f"the parameter {name!r} has a value for {key!r}, which is no region; they are "
-                f"{', '.join(regions)}.{nearest(str(key), regions)}",
-                where,
-            )
     if region not in value:
         raise ProblemError(f"the parameter {name!r} has no value for the region {region!r}; add {region} = ...", where)
     return value[region]
@@ -155,9 +151,20 @@ def refuse_vanishing(problem: Problem, equations: Sequence[Equation]) -> None:
                 ) from None
 
 
+def split_faces(problem: Problem, equations: Sequence[Equation]) -> tuple[Equation, ...]:
+    """Equations on "boundary except x = 0" as one for every other face of the box."""
+    found: list[Equation] = []
+    for equation in equations:
+        where = ("equations", equation.number, "on")
+        read = partial(problem.number, where=where)
+        faces = other_faces(equation.on or "", problem.domain, problem.space.coordinates, read, where)
+        found += [replace(equation, on=face, name=f"{equation.name}: {face}") for face in faces] or [equation]
+    return tuple(found)
+
+
 def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, ...], tuple[Jump, ...]]:
     """All equations with their regions, and the conditions on interfaces."""
-    written, regions = read_equations(given), problem.regions
+    written, regions = split_faces(problem, read_equations(given)), problem.regions
     normal = {"n": torch.ones(2, len(problem.space.frame.spatial), dtype=torch.float64)}
     extra = {k: v for k, v in normal.items() if k not in (*problem.regional.any, *problem.space.frame.coordinates)}
     refuse_vanishing(problem, written)
