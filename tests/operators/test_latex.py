@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cnf
 from cnf.errors import CnfError, LatexError, OperatorError
 from cnf.operators import library as ops
 from cnf.operators.frame import Frame, symbol
@@ -633,3 +635,12 @@ def test_long_but_honest_strings_are_read():
     operator = read_operator(terms_, HEAT)
     assert len(operator.rows[0]) == 1
     assert_equal(operator.rows[0][0].coefficient, sp.Add(*(x ** (k % 60) for k in range(500))))
+
+
+def test_large_powers_of_e():
+    """A boundary layer as textbooks write it, (e^{(x - 1) / d} - e^{-1 / d}) / (1 - e^{-1 / d}) with d = 0.001."""
+    layer = cnf.Space("x", "u").constraint(r"u = \frac{e^{1000 (x - 1)} - e^{-1000}}{1 - e^{-1000}}", at=[[0.9995]])
+    assert abs(float(layer.values) - math.exp(-0.5)) < 1e-14
+    assert float(cnf.Space("x", "u").constraint(r"u = e^{-100}", at=[[0.0]]).values) == pytest.approx(math.exp(-100))
+    with pytest.raises(LatexError, match="too large for a number"):
+        cnf.Space("x", "u").operator("e^{800} u")

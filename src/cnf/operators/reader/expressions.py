@@ -70,6 +70,8 @@ def power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
     if base.is_Number and exponent.is_Number:
         return _number_power(base, exponent)
     if exponent.is_Number:
+        if base == sp.E and abs(exponent) > MAX_POWER:
+            return _number_power(base, exponent)  # e^{-1/0.001}, as formulas of layers have it
         if abs(exponent) > MAX_POWER:
             raise OperatorError(f"the exponent {exponent} is too large; powers up to {MAX_POWER} can be used")
         if max((_bits(n) for n in base.atoms(sp.Number)), default=0) * float(abs(exponent)) > 2 * MAX_BITS:
@@ -84,7 +86,7 @@ def _number_power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
     if exact and _bits(base) * abs(float(exponent)) <= MAX_BITS:
         return checked(base**exponent)
     try:
-        value = float(base) ** float(exponent)
+        value = math.exp(float(exponent)) if base == sp.E else float(base) ** float(exponent)
     except (OverflowError, ZeroDivisionError):
         raise OperatorError("this power is too large for a number, or divides by zero") from None
     if isinstance(value, complex):

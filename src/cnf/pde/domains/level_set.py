@@ -38,22 +38,20 @@ class LevelSet(Domain):
     def __init__(
         self,
         level: str | sp.Expr | Level | Callable[[Tensor], Tensor],
-        low: Sequence[float],
-        high: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
         name: str | None = None,
         coordinates: str | Sequence[str] | None = None,
     ):
         check_name(name)
-        lower = as_point(low, "the lower corner of the box of a level set")
-        upper = as_point(high, "the upper corner of the box of a level set")
-        if len(lower) != len(upper) or len(lower) not in (2, 3):
-            raise DomainError(f"the box of a level set has corners of two or three numbers, got {lower} and {upper}")
-        if not all(a < b for a, b in zip(lower, upper, strict=True)):
-            raise DomainError(
-                f"the lower corner {lower} of the box of a level set must lie below the upper one {upper}"
-            )
-        size = max(b - a for a, b in zip(lower, upper, strict=True))
-        settle(self, level=_as_level(level, coordinates, len(lower), size), low=lower, high=upper, name=name)
+        low = as_point(lower, "the lower corner of the box of a level set")
+        high = as_point(upper, "the upper corner of the box of a level set")
+        if len(low) != len(high) or len(low) not in (2, 3):
+            raise DomainError(f"the box of a level set has corners of two or three numbers, got {low} and {high}")
+        if not all(a < b for a, b in zip(low, high, strict=True)):
+            raise DomainError(f"the lower corner {low} of the box of a level set must lie below the upper one {high}")
+        size = max(b - a for a, b in zip(low, high, strict=True))
+        settle(self, level=_as_level(level, coordinates, len(low), size), low=low, high=high, name=name)
         bounds = self._body.bounds
         settle(self, lower=tuple(map(float, bounds[0])), upper=tuple(map(float, bounds[1])))
 
