@@ -640,7 +640,7 @@ def test_long_but_honest_strings_are_read():
 def test_large_powers_of_e():
     """A boundary layer as textbooks write it, (e^{(x - 1) / d} - e^{-1 / d}) / (1 - e^{-1 / d}) with d = 0.001."""
     layer = cnf.Space("x", "u").constraint(r"u = \frac{e^{1000 (x - 1)} - e^{-1000}}{1 - e^{-1000}}", at=[[0.9995]])
-    assert abs(float(layer.values) - math.exp(-0.5)) < 1e-14
+    assert abs(float(layer.values) - math.exp(-0.5)) < 1e-12  # 1000 (x - 1) is rounded
     assert float(cnf.Space("x", "u").constraint(r"u = e^{-100}", at=[[0.0]]).values) == pytest.approx(math.exp(-100))
     with pytest.raises(LatexError, match="too large for a number"):
         cnf.Space("x", "u").operator("e^{800} u")
