@@ -5,28 +5,21 @@ the future, and one slab at a time is all there is to factor: what time costs gr
 (values at the end, integrals over time) all cells are merged at once.
 
 Slabs of the same cells under the same equations have the same rows up to rounding: they share the factor of the first
-of them, and what their own rows still miss is made up for.
+of them, and what their own rows still miss is made up for. Where rows of a slab repeat at every moment, it is solved
+in stages (see `solvers/stages.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
+from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
-
-
-class Table(Protocol):
-    """Rows (M, n): an array, or something that works them out when they are asked for by their numbers."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
-
+from cnf.solvers.separation import Instants, SeparatedSlab, Table, joined, separate_slab
+from cnf.solvers.stages import MOST_STAGES, StagedFactor, StageGuides, smallest
 
 SAME = 1e-10  # of a row: how far rows of slabs may differ that share a factor
 KEPT = 2  # factors that later slabs may share
@@ -63,17 +56,18 @@ class _Slab:
     """`rows` (m,) and `cells` (c,) of the whole system; ties of one cell here (`own`) are rows of it, the others ties.
 
     `placed` (m + own,) says where these rows, then those ties, stand among the rows of the factor, which may be that of
-    an earlier slab.
+    an earlier slab. In stages there is no `system` of the slab as a whole.
     """
 
-    system: _System
-    factor: TiedFactor
+    system: _System | None
+    factor: TiedFactor | StagedFactor
     cells: np.ndarray
     rows: np.ndarray
     own: np.ndarray
     shared: np.ndarray
     placed: np.ndarray
     past: np.ndarray  # entries of its ties in earlier slabs
+    guides: StageGuides | None = None  # of the slab as a whole
 
 
 class MarchedFactor:
@@ -81,7 +75,8 @@ class MarchedFactor:
 
     A slab is factored when it is needed, unless it shares a factor, and forgotten unless `keep` says that it will be
     needed again, for gradients; these take a factor of its own. Where every slab has one solution, a `metric` cannot
-    change it: functions count alike then, which keeps their rows apart.
+    change it: functions count alike then, which keeps their rows apart. With a `clock`, and if nothing is to be kept,
+    slabs are solved in stages where they can be. `guides` decide what is left open; then y are the weights themselves.
     """
 
     def __init__(
@@ -94,7 +89,11 @@ class MarchedFactor:
         active: np.ndarray,
         metric: Metric | None = None,
         keep: bool = True,
+        clock: Clock | None = None,
+        guides: GuideTable | None = None,
     ):
+        self.clock, self.guides = clock if not keep else None, guides
+        self._staged: list[tuple[SeparatedSlab, StagedFactor]] = []
         self.table, self.starts, self.ties = table, starts, ties
         self.metric = metric or Metric(np.ones(table.shape[1]), active)
         self.centres, self.slab, self.active, self.keep = centres, slab, active, keep
@@ -123,16 +122,70 @@ class MarchedFactor:
         count = np.bincount(ties.rows[entries], minlength=ties.count)
         alone = entries[count[ties.rows[entries]] == 1]
         joint = entries[count[ties.rows[entries]] > 1]
+        shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
+        staged = self._in_stages(cells, rows, alone, joint, numbers, shared)
+        if staged is not None:
+            placed = np.arange(len(rows) + len(alone))
+            return _Slab(None, staged, cells, rows, ties.rows[alone], shared, placed, past)
         places = np.concatenate([np.searchsorted(cells, owner[rows]), np.searchsorted(cells, ties.cells[alone])])
         order = np.argsort(places, kind="stable")
         placed = np.empty_like(order)
         placed[order] = np.arange(len(order))
         whole = np.concatenate([self.table[rows], ties.vectors[alone]])[order]
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
-        shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
         inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
-        system = _System(whole, bounds, inner, self.metric.of(cells))
-        return _Slab(system, self._factor(system, cells), cells, rows, ties.rows[alone], shared, placed, past)
+        guides = None if self.guides is None else self.guides.as_they_are(cells)
+        metric = self.metric.of(cells) if guides is None else guides.metric(0.0, self.active[cells])
+        system = _System(whole, bounds, inner, metric)
+        factor = self._factor(system, cells)
+        return _Slab(system, factor, cells, rows, ties.rows[alone], shared, placed, past, guides)
+
+    def _in_stages(
+        self,
+        cells: np.ndarray,
+        rows: np.ndarray,
+        alone: np.ndarray,
+        joint: np.ndarray,
+        numbers: np.ndarray,
+        shared: np.ndarray,
+    ) -> StagedFactor | None:
+        """The factor of a slab whose conditions repeat at every moment, that of an earlier one if it is the same."""
+        clock, ties = self.clock, self.ties
+        if clock is None or clock.degree > MOST_STAGES:
+            return None
+
+        owner = np.concatenate([np.searchsorted(cells, c) for c in (self._owner[rows], ties.cells[alone])])
+        at, tied_at = clock.rows.of(rows), clock.ties.of(ties.rows[alone])
+        at = Instants(np.concatenate([at.moment, tied_at.moment]), np.concatenate([at.place, tied_at.place]))
+        ends = float(clock.ends[cells[0], 0]), float(clock.ends[cells[0], 1])
+        places = np.searchsorted(cells, ties.cells[joint])
+        found = separate_slab(
+            joined(clock.table.of(rows), clock.vectors.of(alone)),
+            owner,
+            at,
+            clock.vectors.of(joint),
+            numbers,
+            places,
+            clock.ties.of(shared),
+            self.active[cells],
+            ends,
+            clock.degree,
+        )
+        if found is None:
+            return None
+        for known, factor in self._staged:
+            if found.same_as(known, SAME):
+                if self.guides is None:
+                    return factor.on(found, None)
+                alike = self.guides.in_stages(cells, ends, clock.degree, factor.guides)
+                if alike is not None:
+                    return factor.on(found, alike)
+        guides = None if self.guides is None else self.guides.in_stages(cells, ends, clock.degree)
+        if guides is None and self.guides is not None:
+            return None
+        factor = StagedFactor(found, self.centres[cells], guides)
+        self._staged = [(found, factor), *self._staged][:KEPT]
+        return factor
 
     def _factor(self, system: _System, cells: np.ndarray) -> TiedFactor:
         for known, factor in self._shared:
@@ -165,6 +218,19 @@ class MarchedFactor:
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
+            wanted = None if self.guides is None else self.guides.wanted[self.guides.numbers(slab.cells)[0]]
+            if isinstance(slab.factor, StagedFactor):
+                y[slab.cells] = weights[slab.cells] = slab.factor.solve(own, left[slab.shared], wanted)
+                continue
+            assert slab.system is not None
+            if slab.guides is not None and wanted is not None:
+                found = np.zeros(self.active[slab.cells].shape)
+                off, pull = (own, left[slab.shared]), slab.guides.pull(0.0, wanted)
+                for extra in (pull, None):
+                    found += smallest(slab.factor, slab.system.table, *off, extra)
+                    off = slab.system.missing(found, own, left[slab.shared])
+                y[slab.cells] = weights[slab.cells] = found
+                continue
             first = slab.factor.solve(own, left[slab.shared])
             off = slab.system.missing(slab.factor.metric.weights(first), own, left[slab.shared])
             y[slab.cells] = first + slab.factor.solve(*off)
@@ -185,6 +251,7 @@ class MarchedFactor:
         brought = np.zeros(z.shape)  # to the weights, by ties of later slabs
         rows, ties = np.zeros(self.starts[-1]), np.zeros(self.ties.count)
         for slab in map(self._factored, reversed(range(self.count))):
+            assert isinstance(slab.factor, TiedFactor)  # stages are for what is not kept
             rest = z[slab.cells] - slab.factor.metric.transposed(brought[slab.cells])
             own, shared = slab.factor.solve_transposed(rest)
             own = own[slab.placed]
@@ -205,20 +272,26 @@ def factored(
     active: np.ndarray,
     metric: Metric | np.ndarray,
     keep: bool = True,
+    clock: Clock | None = None,
+    guides: GuideTable | None = None,
 ) -> TiedFactor | MarchedFactor:
-    """Slab by slab if the past does not depend on the future, else all at once; arguments as of `TiedFactor`."""
+    """Slab by slab if the past does not depend on the future, else all at once; arguments as of `MarchedFactor`."""
     if time is not None:
         _, slab = np.unique(centres[:, time], return_inverse=True)
         owner = np.repeat(slab, np.diff(starts))
         count = slab.max() + 1
         rows = np.bincount(owner, minlength=count) + np.bincount(_last_slabs(ties, slab), minlength=count)
         unknowns = np.bincount(slab, weights=active.sum(axis=1), minlength=count)
-        if count > 1 and np.array_equal(rows, unknowns):
-            return MarchedFactor(table, starts, ties, centres, slab, active, keep=keep)
-        if count > 1 and isinstance(metric, Metric) and metric.triangles and (rows <= unknowns).all():
-            over = _last_slabs(ties, slab) + _last_slabs(ties, -slab)  # guides leave room in every slab
-            if (over <= 1).all():
-                return MarchedFactor(table, starts, ties, centres, slab, active, metric, keep)
+        if np.array_equal(rows, unknowns):
+            return MarchedFactor(table, starts, ties, centres, slab, active, keep=keep, clock=clock)
+        guided = guides is not None or (isinstance(metric, Metric) and bool(metric.triangles))
+        over = _last_slabs(ties, slab) + _last_slabs(ties, -slab)  # guides leave room in every slab
+        if guided and (rows <= unknowns).all() and (over <= 1).all():
+            given = None if guides is not None else metric
+            assert given is None or isinstance(given, Metric)
+            return MarchedFactor(table, starts, ties, centres, slab, active, given, keep, clock, guides)
+    if guides is not None:
+        metric = guides.as_they_are(np.arange(len(centres))).metric(0.0, active)
     if not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)

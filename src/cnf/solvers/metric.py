@@ -34,10 +34,10 @@ class Metric:
         return found
 
     def transposed(self, z: np.ndarray) -> np.ndarray:
-        """R^-T z, (cells, n)."""
+        """R^-T z, (cells, n), conjugated where it is complex."""
         found = z * self.column
         for cell in self.triangles:
-            found[cell] = self._solved(cell, z[cell][None], 1)[0]
+            found[cell] = self._solved(cell, z[cell][None], 2)[0]
         return found
 
     def of(self, cells: np.ndarray) -> Metric:
@@ -46,8 +46,10 @@ class Metric:
         return Metric(self.column, self.active[cells], kept)
 
     def _solved(self, cell: int, rows: np.ndarray, transposed: int) -> np.ndarray:
-        """R^-1 of every row (l, n), or R^-T."""
-        own, found = self.active[cell], np.zeros(rows.shape)
+        """R^-1 of every row (l, n), or by 1 R^-T, by 2 conjugated."""
+        own, triangle = self.active[cell], self.triangles[cell]
+        found = np.zeros(rows.shape, np.result_type(rows, triangle))
         if len(rows):
-            found[:, own] = lapack.dtrtrs(self.triangles[cell], rows[:, own].T, trans=transposed)[0].T
+            trtrs = lapack.ztrtrs if np.iscomplexobj(triangle) else lapack.dtrtrs
+            found[:, own] = trtrs(triangle, rows[:, own].T, trans=transposed)[0].T
         return found

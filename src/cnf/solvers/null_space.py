@@ -5,12 +5,14 @@ basis Q2_i of what leaves them alone, so that y_i = Q1_i R_i^-T b_i + Q2_i c_i w
 several cells are rows for the c of these cells: two neighbours are merged into one by the same step, and so on up a
 tree, until one cell is left (a multifrontal QR that reveals the rank at every front). As Q1 and Q2 are orthogonal, y is
 the smallest solution of all rows together, y = B^+ (b, d) with B = (L, T), and the gradient is that of the pseudo-
-inverse. Nothing is ever squared. Where rows leave more room than the ties of a part can see, its null coordinates are
-reduced to those that they do see: the smallest solution is zero in all others.
+inverse. Nothing is ever squared. Rows may be complex: then what is transposed is conjugated too. Where rows leave more
+room than the ties of a part can see, its null coordinates are reduced to those that they do see: the smallest solution
+is zero in all others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,13 +56,14 @@ class LocalFactor:
         m, n = own.shape
         if not m or not n:
             none = np.zeros(0, dtype=int)
-            empty = np.zeros((n, 0)), np.zeros(0), None, np.zeros((0, 0)), none, scale
+            empty = np.zeros((n, 0)), np.zeros(0), None, np.zeros((0, 0), own.dtype), none, scale
             return LocalFactor(*empty, active if own is not rows else None)
-        work = int(lapack.dgeqrf_lwork(n, m)[0])
-        found, factors, _, _ = lapack.dgeqrf((own / scale[:, None]).T, lwork=work, overwrite_a=True)
+        geqrf, geqrf_lwork, trcon = (_lapack(own, name) for name in ("geqrf", "geqrf_lwork", "trcon"))
+        work = int(geqrf_lwork(n, m)[0].real)
+        found, factors, _, _ = geqrf((own / scale[:, None]).conj().T, lwork=work, overwrite_a=True)
         k = min(m, n)
         triangle, pivot, turn = np.asfortranarray(found[:k]), np.arange(m), None
-        if m > n or lapack.dtrcon(triangle)[0] <= m * DEPENDENT:
+        if m > n or trcon(triangle)[0] <= m * DEPENDENT:
             turn, triangle, pivot = scipy.linalg.qr(np.triu(triangle), pivoting=True, check_finite=False)
             diagonal = np.abs(np.diag(triangle))
             rank = int((diagonal > DEPENDENT * diagonal[0]).sum())
@@ -73,9 +76,9 @@ class LocalFactor:
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """The smallest y (n,) with L y = right (m,); rows beyond the rank are left to the others."""
-        inner = np.zeros(self.reflections.shape[0])
+        inner = np.zeros(self.reflections.shape[0], self.triangle.dtype)
         if self.rank:
-            inner[: self.rank] = self._solve_triangle((right / self.scale)[self.pivot], 1)
+            inner[: self.rank] = self._solve_triangle((right / self.scale)[self.pivot], 2)
         return self._from_directions(inner)
 
     def solve_transposed(self, z: np.ndarray) -> np.ndarray:
@@ -94,33 +97,40 @@ class LocalFactor:
         return self._in_directions(rows)[:, self.rank :]
 
     def _solve_triangle(self, right: np.ndarray, transposed: int) -> np.ndarray:
-        return lapack.dtrtrs(self.triangle, right, trans=transposed)[0]
+        return _lapack(self.triangle, "trtrs")(self.triangle, right, trans=transposed)[0]
 
     def _in_directions(self, rows: np.ndarray) -> np.ndarray:
         """Rows (l, n) times Q."""
         own = rows if self.active is None else rows[:, self.active]
-        found = self._reflected(np.ascontiguousarray(own).T, "T")
+        found = self._reflected(np.ascontiguousarray(own).conj().T, adjoint=True)
         if self.turn is not None:
-            found[: len(self.turn)] = self.turn.T @ found[: len(self.turn)]
-        return found.T
+            found[: len(self.turn)] = self.turn.conj().T @ found[: len(self.turn)]
+        return found.conj().T
 
     def _from_directions(self, inner: np.ndarray) -> np.ndarray:
         """Q times `inner` (n,)."""
         if self.turn is not None:
             inner = np.concatenate([self.turn @ inner[: len(self.turn)], inner[len(self.turn) :]])
-        own = self._reflected(inner[:, None], "N")[:, 0]
+        own = self._reflected(inner[:, None], adjoint=False)[:, 0]
         if self.active is None:
             return own
-        found = np.zeros(len(self.active))
+        found = np.zeros(len(self.active), own.dtype)
         found[self.active] = own
         return found
 
-    def _reflected(self, columns: np.ndarray, trans: str) -> np.ndarray:
-        """The reflections, "T"ransposed or not, of columns (n, l)."""
+    def _reflected(self, columns: np.ndarray, adjoint: bool) -> np.ndarray:
+        """The reflections, or their adjoint, of columns (n, l)."""
         if not columns.size or not len(self.factors):
             return np.array(columns)
         work = 64 * (columns.shape[1] + 65)  # a block of reflections and its triangle
-        return lapack.dormqr("L", trans, self.reflections, self.factors, columns, work)[0]
+        if np.iscomplexobj(self.reflections):
+            return lapack.zunmqr("L", "C" if adjoint else "N", self.reflections, self.factors, columns, work)[0]
+        return lapack.dormqr("L", "T" if adjoint else "N", self.reflections, self.factors, columns, work)[0]
+
+
+def _lapack(matrix: np.ndarray, name: str) -> Callable:
+    """The routine of this name for real or for complex numbers."""
+    return getattr(lapack, ("z" if np.iscomplexobj(matrix) else "d") + name)
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,8 @@ class Ties:
     def applied(self, y: np.ndarray) -> np.ndarray:
         """T y for y (cells, n)."""
         each = np.einsum("en,en->e", self.vectors, y[self.cells])
-        return np.bincount(self.rows, weights=each, minlength=self.count).astype(np.float64)
+        found = np.bincount(self.rows, weights=each.real, minlength=self.count).astype(np.float64)
+        return found + 1j * np.bincount(self.rows, each.imag, self.count) if np.iscomplexobj(each) else found
 
     def transposed(self, multipliers: np.ndarray, cells: int) -> np.ndarray:
         """T^T times multipliers (count,): (cells, n)."""
@@ -211,7 +222,7 @@ class TiedFactor:
         for first, second in order:
             (rows_a, count_a, a), (rows_b, count_b, b) = parts.pop(first), parts.pop(second)
             rows = np.union1d(rows_a, rows_b)
-            both = np.zeros((len(rows), a.shape[1] + b.shape[1]))
+            both = np.zeros((len(rows), a.shape[1] + b.shape[1]), np.result_type(a, b))
             counts = np.zeros(len(rows), dtype=np.int64)
             for own, count, block, at in ((rows_a, count_a, a, 0), (rows_b, count_b, b, a.shape[1])):
                 where = np.searchsorted(rows, own)
@@ -228,9 +239,9 @@ class TiedFactor:
         """Rows (l, k) over the null coordinates of a part, over those of them that they see if they are much fewer."""
         if rows.shape[1] <= ROOM * rows.shape[0]:
             return rows
-        basis, triangle = np.linalg.qr(rows.T)
+        basis, triangle = np.linalg.qr(rows.conj().T)
         self._seen[part] = basis
-        return triangle.T
+        return triangle.conj().T
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """The smallest y (cells, n) with L y = right (M,) and T y = tied."""

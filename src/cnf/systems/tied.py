@@ -16,12 +16,13 @@ from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
 from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
+from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
 from cnf.systems.tied_account import TiedAccount
-from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides
+from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table
 
 Factor = TiedFactor | MarchedFactor
 
@@ -41,12 +42,15 @@ class Tied(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
-        lazily = basis.time is not None and not basis.guides and not torch.is_grad_enabled()
-        system = gather(evaluator, constraints, basis.ties, len(basis.space.channels), basis.local_size, lazily)
+        lazily = basis.time is not None and not torch.is_grad_enabled()
+        sizes = len(basis.space.channels), basis.local_size
+        system = gather(evaluator, constraints, basis.ties, *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
-        guides = gather_guides(evaluator, basis.guides, len(basis.space.channels), basis.local_size, weight)
-        return TiedPlan(self, basis, evaluator, system, weight, guides)
+        if basis.time is not None and lazily:
+            later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT, basis.time)
+            return TiedPlan(self, basis, evaluator, system, weight, later=later)
+        return TiedPlan(self, basis, evaluator, system, weight, gather_guides(evaluator, basis.guides, *sizes, weight))
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
@@ -56,7 +60,7 @@ class Tied(Formulation):
 
 @dataclass(frozen=True, eq=False)
 class TiedPlan(Plan):
-    """Assembled; factored when first solved."""
+    """Assembled; factored when first solved. `later` are guides during time, worked out from slab to slab."""
 
     formulation: Tied
     basis: Piecewise
@@ -64,6 +68,7 @@ class TiedPlan(Plan):
     system: TiedSystem
     column: Tensor  # (C n,)
     guides: GuideRows | None = None
+    later: GuideTable | None = None
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
@@ -74,17 +79,38 @@ class TiedPlan(Plan):
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         keep = torch.is_grad_enabled()
         metric = guided_metric(self.column.numpy(), active, self.guides)
-        factor = factored(table, system.starts, ties, centres, self.basis.time, active, metric, keep)
-        object.__setattr__(self, "factor", factor)
+        given = table, system.starts, ties, centres, self.basis.time, active, metric, keep, self._clock(), self.later
+        object.__setattr__(self, "factor", factored(*given))
+
+    def _clock(self) -> Clock | None:
+        """What solving in stages takes, if rows are worked out from slab to slab and of first order in time."""
+        at, time, basis = self.system.at, self.basis.time, self.basis
+        if at is None or time is None or not isinstance(self.system.table, Rows):
+            return None
+        assert isinstance(self.system.vectors, Rows)
+        table, vectors = (rows.thin(time, at.moment) for rows in (self.system.table, self.system.vectors))
+        if table is None or vectors is None:
+            return None
+        own, at = self.system.table.shape[0], at.of(self.system.order)
+        ends = np.stack([basis.cells.lower[:, time], basis.cells.upper[:, time]], axis=1)
+        rows, ties = at.of(np.arange(own)), at.of(np.arange(own, len(at.moment)))
+        return Clock(rows, ties, table, vectors, ends, basis.degree[time])
 
     factor: Factor = None  # type: ignore[assignment]
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
         right, tied = self.system.right([*targets, *brought])
-        if isinstance(self.system.table, Rows):
+        if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
             y = self.factor.solve(right.numpy(), tied.numpy())
             found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
+        elif isinstance(self.system.table, Rows) or self.later is not None:
+            table = self.system.table
+            own = table[np.arange(table.shape[0])] if isinstance(table, Rows) else _array(table)
+            pull = None
+            if self.later is not None:
+                pull = self.later.as_they_are(np.arange(self.basis.cells.count)).pull(0.0, self.later.wanted)
+            found = torch.from_numpy(refined(self.factor, own, _array(right), _array(tied), pull)[0]).to(right)
         else:
             rows = self.guides or GuideRows(right.new_zeros(0, len(self.column)), right.new_zeros(0), NO_ROWS)
             given = (self.system.table, self.system.vectors, rows.table, right, tied, rows.wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.bases.local_functions import Products
 from cnf.bases.piecewise import PiecewiseEvaluator
 from cnf.bases.ties import Guide, Tie
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe, Request
+from cnf.solvers.clock import GuideTable
+from cnf.solvers.separation import Instants, ThinTable
 
 ENTRIES = 2**21  # numbers of rows evaluated at once
-MANY = 2**25  # numbers of rows from which on those of a field in time are evaluated slab by slab
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class TiedSystem:
     """Conditions sorted by cell, `table` (M, C n) with cell k from starts[k] on, then those over several cells.
 
     `order` (M + T,) says which condition, counted constraint by constraint, row by row, point by point, each row is;
-    conditions of ties come last.
+    conditions of ties come last. `at` says when and where conditions hold, counted so, if there is time.
     """
 
     table: Tensor | Rows
@@ -35,6 +37,7 @@ class TiedSystem:
     vectors: Tensor | Rows
     order: np.ndarray
     ties: int  # conditions over several cells
+    at: Instants | None = None
 
     def right(self, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Right-hand sides (P, R) of constraints and ties -> those of the cells (M,) and those across them."""
@@ -91,6 +94,47 @@ class Rows:
         to = torch.from_numpy(np.concatenate(kept))
         return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
 
+    def thin(self, time: int, moments: np.ndarray) -> ThinTable | None:
+        """The same over polynomials of degree 1 in time, the last coordinate; None if that is not all there is to them.
+
+        So it is where conditions look at no other time than their own, one of the `moments` (conditions,). Rows are
+        marked by what they ask for, coefficients and derivatives, and where in space.
+        """
+        functions = self.evaluator.functions
+        if not isinstance(functions, Products) or self.evaluator.extra or time != len(functions.degree) - 1:
+            return None
+        for e in self.entries:
+            elsewhere = e.points[:, time].detach().double().numpy() != moments[e.conditions.numpy()]
+            if elsewhere.any() or any(index[time] > 1 for index in e.request.weights):
+                return None
+        thin = replace(functions, degree=(*functions.degree[:time], 1))
+        channels, n = self.functions[0], len(thin.exponents)
+        evaluator = replace(self.evaluator, functions=thin)
+        rows = replace(self, evaluator=evaluator, shape=(self.shape[0], channels * n), functions=(channels, n))
+        marks, sums = np.zeros((2, self.start + self.shape[0]))
+        done = 0
+        for e in self.entries:
+            mark, size = _marked(e, time)
+            where = self.where[done : done + len(mark)]
+            own = where < len(marks)
+            np.add.at(marks, where[own], mark[own])
+            np.add.at(sums, where[own], size[own])
+            done += len(mark)
+        return ThinTable(rows, marks[self.start :], sums[self.start :])
+
+
+def _marked(entries: Entries, time: int) -> tuple[np.ndarray, np.ndarray]:
+    """A number for what points are asked for, and where in space, and the size of its terms, (P,) each."""
+    rng = np.random.default_rng(entries.request.channel)
+    points = entries.points.detach().double().numpy()
+    space = np.delete(points, time, axis=1) * rng.uniform(1, 2, points.shape[1] - 1)
+    mark, size = space.sum(axis=1), np.abs(space).sum(axis=1) + 1.0
+    for index, weight in sorted(entries.request.weights.items()):
+        factor = np.random.default_rng([entries.request.channel, *index]).uniform(1, 2)
+        term = np.broadcast_to(entries.sign * factor * weight.detach().double().numpy(), mark.shape)
+        mark, size = mark + term, size + np.abs(term)
+    return mark, size
+
 
 def gather(
     evaluator: PiecewiseEvaluator,
@@ -99,10 +143,12 @@ def gather(
     channels: int,
     n: int,
     lazily: bool = False,
+    time: int | None = None,
 ) -> TiedSystem:
-    """All conditions as rows over cells; `lazily`: evaluated when they are asked for, if they are many."""
+    """All conditions as rows over cells; `lazily`: evaluated when they are asked for."""
     found: list[Entries] = []
     start = 0
+    given = [*constraints, *(tie.condition for tie in ties)]
 
     def add(probe: Probe, places: Tensor, count: int, sign: float = 1.0) -> None:
         owners = torch.arange(count).repeat_interleave(probe.nodes)
@@ -118,7 +164,27 @@ def gather(
             for probe in condition.expanded():
                 add(probe, places, condition.points.shape[0], sign)
         start += tie.condition.rows
-    return _sorted(evaluator, found, start, channels, n, lazily)
+    system = _sorted(evaluator, found, start, channels, n, lazily)
+    return system if time is None else replace(system, at=instants(given, time))
+
+
+def instants(conditions: Sequence[Constraint], time: int) -> Instants:
+    """When conditions hold, counted as in `TiedSystem.order`, and which of one kind hold at the same place in space."""
+    moments, places = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+    count = 0
+    for condition in conditions:
+        points = condition.points.detach().double().numpy()
+        rows = condition.rows // max(1, len(points))
+        space = np.delete(points, time, axis=1)
+        order = np.lexsort(space.T[::-1])
+        new = np.concatenate([[False], (np.diff(space[order], axis=0) != 0).any(axis=1)])[: len(order)]
+        place = np.empty(len(points), dtype=np.int64)
+        place[order] = np.cumsum(new)
+        each = int(place.max(initial=-1)) + 1
+        moments.append(np.tile(points[:, time], rows))
+        places.append(count + (np.arange(rows)[:, None] * each + place).ravel())
+        count += rows * each
+    return Instants(np.concatenate(moments), np.concatenate(places))
 
 
 def _sorted(
@@ -139,7 +205,7 @@ def _sorted(
     starts = np.searchsorted(place[own], np.arange(cells + 1))
     table: Tensor | Rows
     vectors: Tensor | Rows
-    if lazily and len(keys) * channels * n > MANY:
+    if lazily:
         rest = (len(keys) - len(own), channels * n)
         table = Rows(evaluator, entries, where[inverse], 0, (len(own), channels * n), (channels, n))
         vectors = Rows(evaluator, entries, where[inverse], len(own), rest, (channels, n))
@@ -195,6 +261,41 @@ def gather_guides(
     """All guides as rows over cells."""
     if not guides:
         return None
+    system, wanted, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=False)
+    assert isinstance(system.table, Tensor)
+    cell = np.repeat(np.arange(evaluator.cells.count), np.diff(system.starts))
+    _, group = np.unique(cell * (kinds.max() + 1) + kinds, return_inverse=True)
+    groups = torch.from_numpy(group)
+    squares = (system.table * column).square().sum(dim=1)
+    sizes = squares.new_zeros(int(group.max()) + 1).index_add(0, groups, squares).sqrt()
+    scale = torch.where(sizes > 0, sizes, 1.0)[groups]
+    return GuideRows(system.table / scale[:, None], wanted / scale, system.starts)
+
+
+def guide_table(
+    evaluator: PiecewiseEvaluator,
+    guides: Sequence[Guide],
+    channels: int,
+    n: int,
+    column: Tensor,
+    faint: float,
+    time: int,
+) -> GuideTable | None:
+    """The same during time, for solvers that go from slab to slab: rows are evaluated when they are asked for."""
+    if not guides:
+        return None
+    system, wanted, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=True)
+    assert isinstance(system.table, Rows)
+    at = instants([guide.condition for guide in guides], time)
+    values = wanted.detach().double().numpy()
+    thin = system.table.thin(time, at.moment)
+    return GuideTable(system.table, thin, values, system.starts, kinds, at.of(system.order), column.numpy(), faint)
+
+
+def _sorted_guides(
+    evaluator: PiecewiseEvaluator, guides: Sequence[Guide], channels: int, n: int, lazily: bool
+) -> tuple[TiedSystem, Tensor, np.ndarray]:
+    """Guides sorted by cell, what they should give (G,), and of which kind they are, (G,)."""
     found: list[Entries] = []
     kinds, start, kind = [], 0, 0
     for guide in guides:
@@ -207,13 +308,6 @@ def gather_guides(
         rows = condition.rows // count
         kinds.append(np.repeat(np.arange(kind, kind + rows), count))
         start, kind = start + condition.rows, kind + rows
-    system = _sorted(evaluator, found, start, channels, n, lazily=False)
+    system = _sorted(evaluator, found, start, channels, n, lazily)
     wanted = torch.cat([guide.condition.values.T.reshape(-1) for guide in guides])[torch.from_numpy(system.order)]
-    assert isinstance(system.table, Tensor)
-    cell = np.repeat(np.arange(evaluator.cells.count), np.diff(system.starts))
-    _, group = np.unique(cell * kind + np.concatenate(kinds)[system.order], return_inverse=True)
-    groups = torch.from_numpy(group)
-    squares = (system.table * column).square().sum(dim=1)
-    sizes = squares.new_zeros(int(group.max()) + 1).index_add(0, groups, squares).sqrt()
-    scale = torch.where(sizes > 0, sizes, 1.0)[groups]
-    return GuideRows(system.table / scale[:, None], wanted / scale, system.starts)
+    return system, wanted, np.concatenate(kinds)[system.order]

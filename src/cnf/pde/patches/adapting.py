@@ -77,28 +77,18 @@ def adapt(
 ) -> Adapted:
     """Refine until the estimate is below the target, or nothing more is to be had, in so many rounds at `most`.
 
-    `probes` (P, D) compare fields; the estimate is never below what `missed` says that a field misses of its boundary.
+    With `most` = 0 there is one round, which is not estimated. `probes` (P, D) compare fields; the estimate is never
+    below what `missed` says that a field misses of its boundary.
     """
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    carried = carries(question, orders)
-    degree = degrees_on(domain, carried)
+    degree = degrees_on(domain, carries(question, orders))
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
-    cells = follow(
-        cells_to_begin_with(question, corners),
-        followed_by(domain, degree),
-        asked_formulas(question, orders),
-        max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
-        question.seed,
-        orders.time,
-    )
-    if carried:
-        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
-        cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
+    cells = known_cells(question, orders, corners, degree, goal)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
@@ -133,6 +123,8 @@ def adapt(
             rounds.append(found)
             report(found)
             last = found
+            if most < 1:
+                return Adapted((found,), 0, math.nan, False)
             stuck = len(rounds) >= most or _stuck(rounds, started, target)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
             promising = min(last.worst, moved / NEARLY) <= goal or raised or len(rounds) == 1
@@ -162,6 +154,25 @@ def adapt(
         estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
     )
     return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
+
+
+def known_cells(
+    question: Question, orders: Orders, corners: Sequence[CornerFunctions], degree: tuple[int, ...], goal: float
+) -> Cells:
+    """As small as the domain and formulas ask for to reach a goal, before anything is solved."""
+    carried = carries(question, orders)
+    cells = follow(
+        cells_to_begin_with(question, corners),
+        followed_by(question.domain, degree),
+        asked_formulas(question, orders),
+        max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
+        question.seed,
+        orders.time,
+    )
+    if carried:
+        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+        cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
+    return cells
 
 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:

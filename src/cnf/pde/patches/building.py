@@ -241,6 +241,8 @@ def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
             cells, sample = owner[own], Sample(_tensor(layout.guides[own]), None)
             found.append(Guide(question.at(k, sample), torch.from_numpy(cells)))
             continue
+        if question.time is not None and question.time in (place.fixed or {}):
+            continue  # the start has as many points as functions
         arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
         along = arc_sample(arcs)
         if along is not None:

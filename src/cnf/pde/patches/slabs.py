@@ -70,13 +70,14 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     *planar, duration = degree
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
     interior, restrained, arcs, seams = [], [], [], []
+    guides, guiding_arcs, room = [np.zeros((0, 3))], [], 0
     borders: dict[tuple[int, str], list[Border]] = {}
     owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     start = np.zeros((0, 3))
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness, guided=False)
+            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness)
             known[id(slab.shaped)] = (own_layout, *start_points(slab.shaped, tuple(planar)))
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
@@ -84,7 +85,11 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         restrained.append(_at(layout.restrained, times))
         for found, own in zip(owners, layout.owners, strict=True):
             found.append(np.tile(own + slab.first, len(times)))
-        arcs += [Arc(a.curve, _at(a.points, times), np.tile(a.normals, (len(times), 1))) for a in layout.arcs]
+        arcs += [_arc_at(arc, times, slab.first) for arc in layout.arcs]
+        if layout.guides is not None:
+            guides.append(_at(layout.guides, times))
+        guiding_arcs += [_arc_at(arc, times, slab.first) for arc in layout.guiding_arcs]
+        room += layout.room * duration
         for (axis, kind), seam in layout.seams.items():
             sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
             seams.append((kind, Seam(axis, _at(seam.points, times), *sides)))
@@ -107,7 +112,15 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         _by_kind(seams),
         {key: joined_borders(own) for key, own in borders.items()},
         start,
+        np.concatenate(guides),
+        tuple(guiding_arcs),
+        room,
     )
+
+
+def _arc_at(arc: Arc, times: np.ndarray, first: int) -> Arc:
+    """An arc of a slab that has the patches from number `first` on, at all times (T,)."""
+    return Arc(arc.curve, _at(arc.points, times), np.tile(arc.normals, (len(times), 1)), arc.patch + first)
 
 
 def _at(points: np.ndarray, times: np.ndarray) -> np.ndarray:

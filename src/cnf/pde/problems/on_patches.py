@@ -54,7 +54,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
     if most > 1 and problem.solving.underdetermined == "refuse" and boundary_gaps(problem):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)
-            solve_on_patches(problem, most=1)  # refuses a field that is open before it is refined in vain
+            solve_on_patches(problem, most=0)  # refuses a field that is open before it is refined in vain
     probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
 
     def tell(found: Round) -> None:
