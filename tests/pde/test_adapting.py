@@ -40,13 +40,13 @@ LAYER = r"-0.003 \Delta u + u = 1"  # smooth, but not resolved by the first patc
 
 
 def test_degrees_are_raised_where_that_gains_more_than_cells():
-    """A smooth layer of 0.05 around a disk: two degrees more on the same cells leave less than a tenth."""
+    """A smooth layer of 0.05 around a disk: two degrees more on the same cells leave less than a quarter."""
     rounds = adapted(DISK, LAYER, 1e-7).rounds
     pairs = [(a, b) for a, b in pairwise(rounds) if b.mesh.degree != a.mesh.degree]
     assert pairs
     for a, b in pairs:
         assert b.mesh.degree == tuple(p + 2 for p in a.mesh.degree) and b.mesh.cells is a.mesh.cells
-        assert b.worst < adapting.GAIN * a.worst
+        assert b.worst < adapting.GAIN_ON_SHAPES * a.worst
 
 
 def test_degrees_are_not_raised_at_corners_with_infinite_slopes(monkeypatch: pytest.MonkeyPatch):
@@ -55,6 +55,12 @@ def test_degrees_are_not_raised_at_corners_with_infinite_slopes(monkeypatch: pyt
     corner = CornerFunctions((1.0, 0.0), math.pi / 2, 1.5 * math.pi, np.array([0.7]), profile, np.array([0]))
     monkeypatch.setattr(adapting, "corner_functions", lambda question, orders: [corner])
     assert {found.mesh.degree for found in adapted(DISK, LAYER, 1e-7, most=2).rounds} == {(12, 12)}
+
+
+@pytest.mark.parametrize(("goal", "degree"), [(1e-2, 8), (1e-4, 8), (1e-5, 10), (1e-6, 10), (1e-7, 12), (1e-13, 12)])
+def test_the_first_degree_follows_the_target(goal: float, degree: int):
+    """Two digits more for two degrees more, from 8 on and no higher than 12."""
+    assert adapting.degree_for(goal) == degree
 
 
 # -- estimates ----------------------------------------------------------------------------------------------------
@@ -72,7 +78,7 @@ def test_the_round_that_is_off_least_is_estimated(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(adapting, "solve_round", watched)
     monkeypatch.setattr(adapting, "_stuck", lambda rounds, *rest: len(rounds) == 3)
-    monkeypatch.setattr(adapting, "GAIN", 0.0)
+    monkeypatch.setattr(adapting, "GAIN_ON_SHAPES", 0.0)
     rounds = adapted(DISK, LAYER, 1e-14).rounds
     assert np.argmin([found.worst for found in rounds]) == 1
     opinions = [mesh.cells.count for mesh in seen if mesh.degree == (14, 14)]

@@ -40,7 +40,8 @@ DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are chea
 CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
 DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
-HIGHEST_DEGREE = 16
+GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
+LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
 FINER = 2  # degrees that the second opinion has more
 MOST_CONDITIONS = 400_000
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
@@ -83,17 +84,19 @@ def adapt(
     started = time.perf_counter()
     orders = orders_of(question)
     domain = question.domain
-    degree = degrees_on(domain, carries(question, orders))
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
+    smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
+    climbing = smooth and is_shaped(question, corners)
+    usual = degrees_on(domain, carries(question, orders))
+    degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
-    cells = known_cells(question, orders, corners, degree, goal)
+    cells = known_cells(question, orders, corners, usual, goal)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
     raised = False
-    smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
     shared = not smooth and question.regions is not None  # and where regions meet, neither does the second opinion
 
     def apart(one: Solution, other: Solution) -> float:
@@ -114,8 +117,8 @@ def adapt(
         if shared and number:
             off = max(off, apart(found.solution, rounds[number - 1].solution))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        violation = found.certificate.worst if found.certificate.worst > 1 else 0.0  # it blew up
-        return max(off, missed(found.solution), contradiction, violation), finer
+        known = max(off, missed(found.solution), contradiction)
+        return (known if known > goal else max(known, found.violation)), finer
 
     try:
         found = solve_on(cells)
@@ -134,7 +137,7 @@ def adapt(
                 if stuck or (good and (last.exact or good > INEXACT)):
                     break
                 before = estimates.get(len(rounds) - 2, math.inf) if raised else math.inf
-                gained = finer.worst < GAIN * last.worst and estimates[len(rounds) - 1] < GAIN * before
+                gained = finer.worst < gain * last.worst and estimates[len(rounds) - 1] < gain * before
                 raised = gained and smooth and max(finer.mesh.degree) <= HIGHEST_DEGREE
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
@@ -151,9 +154,10 @@ def adapt(
             moved = apart(rounds[-1].solution, rounds[-2].solution)
             estimates.setdefault(len(rounds) - 1, moved)
     best = min(
-        estimates, key=lambda k: (not (rounds[k].exact and estimates[k] <= goal), estimates[k]), default=len(rounds) - 1
+        estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
-    return Adapted(tuple(rounds), best, estimates.get(best, math.nan), interrupted)
+    estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
+    return Adapted(tuple(rounds), best, estimate, interrupted)
 
 
 def known_cells(
@@ -195,6 +199,18 @@ def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
     if isinstance(domain, Timed):
         found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
     return tuple(found)
+
+
+def degree_for(goal: float) -> int:
+    """The degree to begin with on a planar shape: low ones cost little and are raised where that gains most."""
+    return int(np.clip(2 * math.ceil(2 - math.log10(goal) / 2), LOWEST_DEGREE, DEGREES[2]))
+
+
+def is_shaped(question: Question, corners: Sequence[CornerFunctions]) -> bool:
+    """Whether patches are those of a planar shape: one that is no box, or with regions or singular corners."""
+    domain = question.domain
+    planar = domain.dimension == 2 and question.time is None
+    return planar and (not domain._is_box or question.regions is not None or bool(corners))
 
 
 def followed_by(domain: Domain, degree: Sequence[int]) -> list[int]:
@@ -283,7 +299,7 @@ def interface_formulas(question: Question) -> list[Formula]:
 def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], time.perf_counter() - started
-    conditions = last.certificate.conditions
+    conditions = last.conditions
     growing = conditions * 2 > MOST_CONDITIONS
     long = target is None and spent + 3 * last.seconds > SECONDS
     worst = [r.worst for r in rounds]

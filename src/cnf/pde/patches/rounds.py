@@ -53,6 +53,16 @@ class Round:
         return self.certificate.exact
 
     @property
+    def violation(self) -> float:
+        """What a field misses of its conditions if it is more than they ask for: it blew up."""
+        return self.certificate.worst if self.certificate.worst > 1 else 0.0
+
+    @property
+    def conditions(self) -> int:
+        """How many there are, those of ties included: known without a measurement."""
+        return sum(c.rows for c in self.solution.constraints) + self.field.basis.brought_conditions
+
+    @property
     def channels(self) -> int:
         return len(self.field.basis.space.channels)
 

@@ -17,19 +17,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-from numpy.polynomial import chebyshev
 
 from cnf.pde.domains.boundary import Piece, divide
 from cnf.pde.patches.layout import Seam, gauss, tensor_grid
 from cnf.pde.patches.outline import Run
+from cnf.pde.patches.point_choice import chosen_inside, points_inside
 from cnf.pde.patches.shaped import Segment, Shaped
 
-CANDIDATES = 3  # per coordinate and degree
 SHORT = 1e-4  # runs, in sides of a patch
 ALIKE = 2.0  # coefficients that differ by less than this factor
 EXACT = 0.7  # of as many conditions as functions, in patches that are cut
 GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
+GUIDING_GRIDS = (1.5, 2, 3, 4, 6)  # points along a coordinate of its frame, per function: the first that has so many
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def lay_out(
     usual = [p + 1 - order for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, restrained, arcs, along = [], [], [], []
+    inside, restrained, arcs, along = [], [], [], []  # how many points there are inside for the one and the other
     room = 0
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
@@ -114,15 +113,15 @@ def lay_out(
                 arcs.append(Arc(run.curve, *run.at((gauss(count) + 1) / 2), patch))
             else:
                 along.append(_Stretch(run, patch, count))
-        inside.append(_inside(shaped, patch, inner, usual))
-        restrained.append(_inside(shaped, patch, held, usual))
-    owner, restrained_owner = (
-        np.repeat(np.arange(shaped.cover.count), [len(points) for points in own]) for own in (inside, restrained)
-    )
+        inside.append(inner)
+        restrained.append(held)
+    points = chosen_inside(shaped, inside, usual, not guided)
+    others = points if restrained == inside else chosen_inside(shaped, restrained, usual, not guided)
+    owner, restrained_owner = (np.repeat(np.arange(len(own)), [len(x) for x in own]) for own in (points, others))
     guides, guiding_arcs = _guides(shaped, degree) if guided else (None, ())
     return ShapedLayout(
-        np.concatenate(inside),
-        np.concatenate(restrained),
+        np.concatenate(points),
+        np.concatenate(others),
         (owner, restrained_owner),
         tuple(arcs),
         seams,
@@ -138,28 +137,16 @@ def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[
     """Points inside (P, 2) and arcs of the boundary, denser than polynomials of that degree can vary between them."""
     if shaped.whole.all():
         return np.zeros((0, 2)), ()
-    inside, arcs = [], []
+    low, high = shaped.cover.lower[shaped.whole], shaped.cover.upper[shaped.whole]
+    inside = [*tensor_grid(low, high, [p + 1 for p in degree])]
+    cut, tried = np.flatnonzero(~shaped.whole), [[round(n * (p + 1)) for p in degree] for n in GUIDING_GRIDS]
+    inside += points_inside(shaped, cut, tried, [GUIDES * (degree[0] + 1) * (degree[1] + 1)] * len(cut))
+    arcs = []
     for patch in range(shaped.cover.count):
-        low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
-        if shaped.whole[patch]:
-            inside.append(tensor_grid(low, high, [p + 1 for p in degree])[0])
-        else:
-            inside.append(_filling(shaped, patch, GUIDES * (degree[0] + 1) * (degree[1] + 1), degree))
         for run in _long_runs(shaped, patch)[0]:
             if run.interface < 0:
                 arcs.append(Arc(run.curve, *run.at((gauss(2 * max(degree)) + 1) / 2), patch))
     return np.concatenate(inside), tuple(arcs)
-
-
-def _filling(shaped: Shaped, patch: int, count: float, degree: Sequence[int]) -> np.ndarray:
-    """At least `count` points of a grid over the inside of a patch, unless it is too thin, (P, 2)."""
-    low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
-    for more in (1.5, 2, 3, 4, 6):
-        grid = tensor_grid(low, high, [round(more * (p + 1)) for p in degree])[0]
-        own = grid[(shaped.cover.locate(grid) == patch) & shaped.inside(grid)]
-        if len(own) >= count:
-            break
-    return own
 
 
 @dataclass(frozen=True)
@@ -228,7 +215,7 @@ def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
 def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,)."""
     functions = (degree[0] + 1) * (degree[1] + 1) - 1
-    found = [_inside(shaped, patch, functions, [p + 1 for p in degree]) for patch in range(shaped.cover.count)]
+    found = chosen_inside(shaped, [functions] * shaped.cover.count, [p + 1 for p in degree])
     return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 
@@ -246,26 +233,6 @@ def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
             runs.append(run)
             lengths.append(length)
     return runs, lengths
-
-
-def _inside(shaped: Shaped, patch: int, count: int, usual: list[int]) -> np.ndarray:
-    """`count` points of the inside of a patch, (P, 2)."""
-    low, high = shaped.cover.lower[patch : patch + 1], shaped.cover.upper[patch : patch + 1]
-    if shaped.whole[patch] and count == usual[0] * usual[1]:
-        return tensor_grid(low, high, usual)[0]
-    for more in (1, 2, 4):
-        grid = tensor_grid(low, high, [more * CANDIDATES * (n + 1) for n in usual])[0]
-        own = grid[(shaped.cover.locate(grid) == patch) & shaped.inside(grid)]
-        if len(own) >= 2 * count:
-            break
-    unit = (own - (low + high) / 2) / ((high - low) / 2)
-    raised = 0
-    while (usual[0] + raised) * (usual[1] + raised) < count:
-        raised += 1
-    tables = [chebyshev.chebvander(unit[:, k], usual[k] - 1 + raised) for k in (0, 1)]
-    products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(own), -1)
-    _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True)
-    return own[np.sort(pivot[: max(count, 0)])]
 
 
 def _seams(shaped: Shaped, degree: tuple[int, ...], taken: np.ndarray) -> dict[tuple[int, str], Seam]:

@@ -38,12 +38,12 @@ def plot_trials(answer: Answer, path: object) -> Path:
         for panel, (label, values) in zip(panels, heights.items(), strict=True):
             solved = [math.isfinite(v) and v > 0 for v in values]
             for colour, (text, members) in zip(_cycled(len(groups)), groups.items(), strict=True):
-                line = sorted((at[k], values[k], trials[k].exact) for k in members if solved[k])
+                line = sorted((at[k], values[k], trials[k].exact is not False) for k in members if solved[k])
                 _plot_group(panel, line, colour, text or "trials")
             panel.set_yscale("log")
             if name:
                 panel.set_xscale("log")
-            if any(solved[k] and not t.exact for k, t in enumerate(trials)):
+            if any(solved[k] and t.exact is False for k, t in enumerate(trials)):
                 panel.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=5.5, label="conditions missed")
             _mark(panel, at, values, solved, best)
             panel.set_xlabel(_axis_name(trials, name) if name else "trial")

@@ -40,8 +40,8 @@ class Trial:
     settings: Mapping[str, object]
     loss: float  # log10: one less is ten times better; infinite if the field could not be solved
     residual: float = math.nan  # relative held-out residual, root mean square over all equations
-    exact: bool = True  # whether all conditions held within the tolerance
-    missed: float = 0.0  # worst relative residual at the conditions
+    exact: bool | None = True  # whether all conditions held within the tolerance; None: not measured
+    missed: float = 0.0  # worst relative residual at the conditions; NaN: not measured
     conditions: int = 0  # of the system solved; a rehearsal has fewer than the problem
     seconds: float = 0.0
 
@@ -63,7 +63,7 @@ class Trial:
     def describe(self) -> str:
         """The settings and how the field did with them, in a few words."""
         shown = "cannot be solved" if math.isinf(self.loss) else f"held-out residual {self.residual:.1e}"
-        return f"{self}: {shown}" if self.exact else f"{self}: {shown}, not exact"
+        return f"{self}: {shown}, not exact" if self.exact is False else f"{self}: {shown}"
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {_shown(value)}" for name, value in self.settings.items())

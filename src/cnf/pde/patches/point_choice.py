@@ -1,0 +1,84 @@
+"""Choosing points inside patches: grids over what lies inside, and of these where polynomials differ most.
+
+In come the patches of a planar domain, out go points (P, 2) of each. Grids of many patches are looked at together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial import chebyshev
+from scipy.linalg import lapack
+
+from cnf.pde.patches.layout import tensor_grid
+from cnf.pde.patches.shaped import Shaped
+
+CANDIDATES = 3  # per coordinate and degree
+TOGETHER = 2**14  # points looked at in one go: more have all holes of a domain near them
+
+
+def chosen_inside(
+    shaped: Shaped, counts: Sequence[int], usual: Sequence[int], all_told: bool = True
+) -> list[np.ndarray]:
+    """`counts[k]` points of the inside of patch k; whole ones have a grid of `usual` (2,) if that is how many.
+
+    `all_told`: at these points polynomials of the `usual` degrees are all told apart, as far as there are as many.
+    Otherwise, in patches that are cut, the lowest ones are, as many as there are points, in a fraction of the time.
+    """
+    square = usual[0] * usual[1]
+    plain = [bool(whole) and count == square for whole, count in zip(shaped.whole, counts, strict=True)]
+    patches = np.flatnonzero(~np.array(plain))
+    found: dict[int, np.ndarray] = {}
+    regular = np.flatnonzero(plain)
+    if len(regular):
+        grids = tensor_grid(shaped.cover.lower[regular], shaped.cover.upper[regular], usual)
+        found |= dict(zip(regular.tolist(), grids, strict=True))
+    tried = [[more * CANDIDATES * (n + 1) for n in usual] for more in (1, 2, 4)]
+    candidates = points_inside(shaped, patches, tried, [2 * counts[k] for k in patches.tolist()])
+    for patch, own in zip(patches.tolist(), candidates, strict=True):
+        low, high = shaped.cover.lower[patch], shaped.cover.upper[patch]
+        unit = (own - (low + high) / 2) / ((high - low) / 2)
+        found[patch] = own[np.sort(_most_different(unit, counts[patch], usual, all_told or bool(shaped.whole[patch])))]
+    return [found[patch] for patch in range(shaped.cover.count)]
+
+
+def points_inside(
+    shaped: Shaped, patches: np.ndarray, tried: Iterable[Sequence[int]], least: Sequence[float]
+) -> list[np.ndarray]:
+    """For every patch what lies inside of a grid over its frame: the first of those `tried` that has `least` points.
+
+    Of patches that are too thin for all of them, the last one.
+    """
+    found: dict[int, np.ndarray] = {}
+    enough = dict(zip(patches.tolist(), least, strict=True))
+    for sizes in tried:
+        waiting = np.array([k for k in patches.tolist() if k not in found or len(found[k]) < enough[k]], dtype=np.int64)
+        step = max(1, TOGETHER // (sizes[0] * sizes[1]))
+        for start in range(0, len(waiting), step):
+            some = waiting[start : start + step]
+            grid = tensor_grid(shaped.cover.lower[some], shaped.cover.upper[some], sizes)  # (n, P, 2)
+            flat = grid.reshape(-1, 2)
+            owner = np.repeat(some, grid.shape[1])
+            own = ((shaped.cover.locate(flat) == owner) & shaped.inside(flat)).reshape(grid.shape[:2])
+            found |= {k: points[kept] for k, points, kept in zip(some.tolist(), grid, own, strict=True)}
+    return [found[k] for k in patches.tolist()]
+
+
+def _most_different(unit: np.ndarray, count: int, usual: Sequence[int], all_told: bool) -> np.ndarray:
+    """Numbers of `count` of the points (P, 2) of the reference cell, or of all if there are no more."""
+    raised = 0
+    while (usual[0] + raised) * (usual[1] + raised) < count:
+        raised += 1
+    degrees = [n - 1 + raised for n in usual]
+    tables = [chebyshev.chebvander(unit[:, k], degrees[k]) for k in (0, 1)]
+    products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(unit), -1)
+    if all_told:  # Fekete's points, nearly: each as far as can be from what the others see
+        _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True)
+        return pivot[: max(count, 0)]
+    order = np.add.outer(np.arange(degrees[0] + 1), np.arange(degrees[1] + 1)).ravel().argsort(kind="stable")
+    chosen, numbers = order[: max(count, 0)], np.arange(len(unit))  # Leja's points: each is where the next one is large
+    for k, swapped in enumerate(lapack.dgetrf(products[:, chosen])[1] if products.size and len(chosen) else ()):
+        numbers[[k, swapped]] = numbers[[swapped, k]]
+    return numbers[: len(chosen)]
