@@ -77,8 +77,10 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
         across = look_across(question, solution, probes)
         boundary = max(between.boundary, miss_values(problem, probes, solution))
     judge(solution.certificate, "warn")
-    trials = tuple(as_trial(found) for found in adapted.rounds)  # Ctrl-C may come before a round was told
-    tuning = Tuning("refinement", trials, trials[adapted.best], adapted.interrupted)
+    trials = [as_trial(found) for found in adapted.rounds]  # Ctrl-C may come before a round was told
+    measured = solution.certificate.exact, solution.certificate.worst
+    trials[adapted.best] = replace(trials[adapted.best], exact=measured[0], missed=measured[1])
+    tuning = Tuning("refinement", tuple(trials), trials[adapted.best], adapted.interrupted)
     answer = Answer(
         problem,
         adapted.chosen.field,
@@ -140,7 +142,7 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
 
 
 def as_trial(found: Round) -> Trial:
-    """A round of refinement, shown like a trial of a tuning; what is kept has a certificate, rounds have none."""
+    """A round of refinement, shown like a trial of a tuning; only the one that is kept is measured."""
     return Trial(
         {"cells": found.mesh.patches.count, "degree": max(found.mesh.degree)},
         math.log10(max(found.worst, 1e-300)),
