@@ -20,7 +20,7 @@ from cnf.pde.report.field_plots import plot_field, styled_points
 from cnf.pde.report.folder import write_answer
 from cnf.pde.report.map_panels import find_decades, find_scale, math_name
 from cnf.pde.report.page import report_markup
-from cnf.pde.report.planes import measure_residual, sample_plane
+from cnf.pde.report.planes import MASK, find_outside, pixel_centres, sample_plane
 from cnf.pde.report.table import answer_table, judge_answer
 from cnf.reports import mathml
 from tests.pde import stand_in
@@ -375,3 +375,20 @@ def test_patches_of_regions_end_at_their_interface():
     frames = [c for c in panel.collections if type(c).__name__ == "PatchCollection"]
     ends = [np.sort(f.get_clip_path()._path.vertices[:, 0])[[0, -1]] for f in frames]
     assert np.allclose(ends, [[0, 0.4], [0.4, 1]], atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("domain", "axes", "fixed"),
+    [
+        (cnf.domains.Difference(cnf.Box((0, 0), (1, 1)), [cnf.domains.Disk((0.3, 0.4), 0.002)]), (0, 1), {}),
+        (cnf.domains.Timed(cnf.domains.Disk((0, 0), 1), 0, 1), (0, 1), {2: 0.0}),
+        (cnf.domains.Timed(cnf.domains.Disk((0, 0), 1), 0, 1), (0, 2), {1: 0.5}),
+    ],
+    ids=["tiny hole", "moment", "time"],
+)
+def test_outside_of_every_pixel(domain, axes, fixed):
+    """Asked for in blocks, as if every pixel had been asked for: a hole of two pixels, a disk at its first moment."""
+    low, high = np.array(domain.lower)[list(axes)], np.array(domain.upper)[list(axes)]
+    extent = (low[0], high[0], low[1], high[1])
+    every = pixel_centres(extent, MASK, axes, fixed, domain.dimension)
+    assert np.array_equal(find_outside(domain, extent, axes, fixed).ravel(), ~domain.contains(every).numpy())
