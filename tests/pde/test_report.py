@@ -20,7 +20,7 @@ from cnf.pde.report.field_plots import plot_field, styled_points
 from cnf.pde.report.folder import write_answer
 from cnf.pde.report.map_panels import find_decades, find_scale, math_name
 from cnf.pde.report.page import report_markup
-from cnf.pde.report.planes import MASK, find_outside, pixel_centres, sample_plane
+from cnf.pde.report.planes import MASK, find_outside, measure_residual, pixel_centres, sample_plane
 from cnf.pde.report.table import answer_table, judge_answer
 from cnf.reports import mathml
 from tests.pde import stand_in
