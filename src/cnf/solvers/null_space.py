@@ -33,12 +33,13 @@ class LocalFactor:
 
     Q stays a product of reflections, times `turn` (k, k) in the first k directions if rows depend on each other. Its
     first r columns span the rows, the others leave them alone: `null` coordinates are weights of those.
+    R is kept where the reflections leave room for it, and apart, as `turned`, if it was factored again.
     """
 
     reflections: np.ndarray  # (n, k), as LAPACK keeps them
     factors: np.ndarray  # (k,)
     turn: np.ndarray | None
-    triangle: np.ndarray
+    turned: np.ndarray | None  # (r, r)
     pivot: np.ndarray  # (r,) rows in the order of the triangle
     scale: np.ndarray
     active: np.ndarray | None = None  # (all unknowns,) bool: which of them are the n; None: all
@@ -56,50 +57,57 @@ class LocalFactor:
         m, n = own.shape
         if not m or not n:
             none = np.zeros(0, dtype=int)
-            empty = np.zeros((n, 0)), np.zeros(0), None, np.zeros((0, 0), own.dtype), none, scale
+            empty = np.zeros((n, 0)), np.zeros(0), None, None, none, scale
             return LocalFactor(*empty, active if own is not rows else None)
         geqrf, geqrf_lwork, trcon = (_lapack(own, name) for name in ("geqrf", "geqrf_lwork", "trcon"))
         work = int(geqrf_lwork(n, m)[0].real)
         found, factors, _, _ = geqrf((own / scale[:, None]).conj().T, lwork=work, overwrite_a=True)
         k = min(m, n)
-        triangle, pivot, turn = np.asfortranarray(found[:k]), np.arange(m), None
-        if m > n or trcon(triangle)[0] <= m * DEPENDENT:
-            turn, triangle, pivot = scipy.linalg.qr(np.triu(triangle), pivoting=True, check_finite=False)
+        pivot, turn, turned = np.arange(m), None, None
+        if m > n or trcon(np.asfortranarray(found[:k]))[0] <= m * DEPENDENT:
+            turn, triangle, pivot = scipy.linalg.qr(np.triu(found[:k]), pivoting=True, check_finite=False)
             diagonal = np.abs(np.diag(triangle))
             rank = int((diagonal > DEPENDENT * diagonal[0]).sum())
-            triangle, pivot = np.asfortranarray(triangle[:rank, :rank]), pivot[:rank]
-        return LocalFactor(found[:, :k], factors, turn, triangle, pivot, scale, active if own is not rows else None)
+            turned, pivot = np.asfortranarray(triangle[:rank, :rank]), pivot[:rank]
+        return LocalFactor(found[:, :k], factors, turn, turned, pivot, scale, active if own is not rows else None)
 
     @property
     def rank(self) -> int:
-        return self.triangle.shape[0]
+        return self.pivot.shape[0]
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """The smallest y (n,) with L y = right (m,); rows beyond the rank are left to the others."""
-        inner = np.zeros(self.reflections.shape[0], self.triangle.dtype)
-        if self.rank:
-            inner[: self.rank] = self._solve_triangle((right / self.scale)[self.pivot], 2)
-        return self._from_directions(inner)
+        return self.joined(self.along(right), np.zeros(self.reflections.shape[0] - self.rank))
 
     def solve_transposed(self, z: np.ndarray) -> np.ndarray:
         """The multipliers (m,) of the rows: L^+T z."""
-        found = np.zeros(self.scale.shape[0])
-        if self.rank:
-            found[self.pivot] = self._solve_triangle(self._in_directions(z[None])[0, : self.rank], 0)
+        return self.multipliers(self.in_directions(z[None])[0, : self.rank])
+
+    def along(self, right: np.ndarray) -> np.ndarray:
+        """What the smallest y with L y = right (m,) is in the first r directions, (r,)."""
+        return self._solve_triangle((right / self.scale)[self.pivot], 2)
+
+    def multipliers(self, along: np.ndarray) -> np.ndarray:
+        """`along` transposed: (r,) -> (m,)."""
+        found = np.zeros(self.scale.shape[0], along.dtype)
+        found[self.pivot] = self._solve_triangle(along, 0)
         return found / self.scale
 
-    def free(self, c: np.ndarray) -> np.ndarray:
-        """What null coordinates (n - r,) stand for, (n,)."""
-        return self._from_directions(np.concatenate([np.zeros(self.rank), c]))
+    def joined(self, along: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """What the first r directions (r,) and null coordinates (n - r,) stand for, (n,)."""
+        return self._from_directions(np.concatenate([along, c]))
 
     def on_free(self, rows: np.ndarray) -> np.ndarray:
         """Rows (l, n) as rows over the null coordinates, (l, n - r)."""
-        return self._in_directions(rows)[:, self.rank :]
+        return self.in_directions(rows)[:, self.rank :]
 
     def _solve_triangle(self, right: np.ndarray, transposed: int) -> np.ndarray:
-        return _lapack(self.triangle, "trtrs")(self.triangle, right, trans=transposed)[0]
+        if not self.rank:
+            return np.zeros(0)
+        triangle = np.asfortranarray(self.reflections[: self.rank]) if self.turned is None else self.turned
+        return _lapack(triangle, "trtrs")(triangle, right, trans=transposed)[0]
 
-    def _in_directions(self, rows: np.ndarray) -> np.ndarray:
+    def in_directions(self, rows: np.ndarray) -> np.ndarray:
         """Rows (l, n) times Q."""
         own = rows if self.active is None else rows[:, self.active]
         found = self._reflected(np.ascontiguousarray(own).conj().T, adjoint=True)
@@ -157,9 +165,10 @@ class Ties:
 
 @dataclass(frozen=True)
 class Front:
-    """Two parts merged: `factor` of the ties they finish, in their null coordinates, and what is left of the others.
+    """Two parts merged: `factor` of the ties they finish, in their null coordinates, and what that does to the others.
 
-    `left` (outstanding, k) are the ties that reach beyond, in the coordinates before the merge.
+    `held` (outstanding, r) are the ties that reach beyond, in the r directions that the finished ones determine. Their
+    rest goes on to the next merge: kept in full, they would be most of the memory that cells in space take.
     """
 
     parts: tuple[int, int]  # numbers of the parts: cells first, then fronts in order
@@ -167,7 +176,10 @@ class Front:
     finished: np.ndarray  # ties
     outstanding: np.ndarray
     factor: LocalFactor
-    left: np.ndarray
+    held: np.ndarray
+
+
+_Outstanding = tuple[np.ndarray, np.ndarray, np.ndarray]  # ties (l,), entries met so far (l,), null coordinates (l, k)
 
 
 class TiedFactor:
@@ -214,13 +226,11 @@ class TiedFactor:
 
     def _merge_all(self, order: list[tuple[int, int]]) -> None:
         remaining = np.bincount(self.ties.rows, minlength=self.ties.count)  # entries of a tie not merged yet
-        parts: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}  # ties, entries of each, in null coordinates
-        for cell, (own, factor) in enumerate(zip(self._entries, self.local, strict=True)):
-            rows = self.ties.rows[own]
-            seen = self._as_seen(cell, factor.on_free(self.metric.over(cell, self.ties.vectors[own])))
-            parts[cell] = (rows, np.ones(len(rows), dtype=np.int64), seen)
+        parts: dict[int, _Outstanding] = {}  # of fronts
         for first, second in order:
-            (rows_a, count_a, a), (rows_b, count_b, b) = parts.pop(first), parts.pop(second)
+            (rows_a, count_a, a), (rows_b, count_b, b) = (
+                self._of_cell(part) if part < len(self.local) else parts.pop(part) for part in (first, second)
+            )
             rows = np.union1d(rows_a, rows_b)
             both = np.zeros((len(rows), a.shape[1] + b.shape[1]), np.result_type(a, b))
             counts = np.zeros(len(rows), dtype=np.int64)
@@ -230,10 +240,18 @@ class TiedFactor:
                 counts[where] += count
             done = counts == remaining[rows]
             factor = LocalFactor.of(both[done])
-            left = both[~done]
-            number = len(self.local) + len(self.fronts)
-            self.fronts.append(Front((first, second), a.shape[1], rows[done], rows[~done], factor, left))
-            parts[number] = (rows[~done], counts[~done], self._as_seen(number, factor.on_free(left)))
+            left = factor.in_directions(both[~done])
+            number, rank = len(self.local) + len(self.fronts), factor.rank
+            held = left[:, :rank].copy()
+            self.fronts.append(Front((first, second), a.shape[1], rows[done], rows[~done], factor, held))
+            parts[number] = (rows[~done], counts[~done], self._as_seen(number, left[:, rank:]))
+
+    def _of_cell(self, cell: int) -> _Outstanding:
+        """The ties of a cell, all outstanding."""
+        own = self._entries[cell]
+        rows = self.ties.rows[own]
+        free = self.local[cell].on_free(self.metric.over(cell, self.ties.vectors[own]))
+        return rows, np.ones(len(rows), dtype=np.int64), self._as_seen(cell, free)
 
     def _as_seen(self, part: int, rows: np.ndarray) -> np.ndarray:
         """Rows (l, k) over the null coordinates of a part, over those of them that they see if they are much fewer."""
@@ -249,17 +267,17 @@ class TiedFactor:
         reached = self.ties.applied(self.metric.weights(y))  # T y of what is fixed so far
         fixed = []
         for front in self.fronts:
-            c = front.factor.solve(tied[front.finished] - reached[front.finished])
-            reached[front.outstanding] += front.left @ c
-            fixed.append(c)
+            along = front.factor.along(tied[front.finished] - reached[front.finished])
+            reached[front.outstanding] += front.held @ along
+            fixed.append(along)
         free: dict[int, np.ndarray] = {}
         for k in reversed(range(len(self.fronts))):
-            front, c = self.fronts[k], fixed[k]
-            above = free.pop(len(self.local) + k, None)
-            c = c if above is None else c + front.factor.free(self._from_seen(len(self.local) + k, above))
+            front, number = self.fronts[k], len(self.local) + k
+            unused = np.zeros(front.factor.reflections.shape[0] - front.factor.rank)
+            c = front.factor.joined(fixed[k], self._from_seen(number, free.pop(number)) if number in free else unused)
             free[front.parts[0]], free[front.parts[1]] = c[: front.width], c[front.width :]
         for cell, c in free.items():
-            y[cell] += self.local[cell].free(self._from_seen(cell, c))
+            y[cell] += self.local[cell].joined(np.zeros(self.local[cell].rank), self._from_seen(cell, c))
         return y
 
     def _from_seen(self, part: int, c: np.ndarray) -> np.ndarray:
@@ -274,16 +292,16 @@ class TiedFactor:
         towards: dict[int, np.ndarray] = {
             cell: self._to_seen(cell, f.on_free(z[cell][None])[0]) for cell, f in enumerate(self.local)
         }
-        inner = []
+        along = []
         for k, front in enumerate(self.fronts):
-            g = np.concatenate([towards.pop(part) for part in front.parts])
+            g = front.factor.in_directions(np.concatenate([towards.pop(part) for part in front.parts])[None])[0]
             number = len(self.local) + k
-            towards[number] = self._to_seen(number, front.factor.on_free(g[None])[0])
-            inner.append(g)
+            towards[number] = self._to_seen(number, g[front.factor.rank :])
+            along.append(g[: front.factor.rank])
         ties = np.zeros(self.ties.count)
         reached = np.zeros(self.ties.count)
-        for front, g in zip(reversed(self.fronts), reversed(inner), strict=True):
-            found = front.factor.solve_transposed(g + front.left.T @ reached[front.outstanding])
+        for front, g in zip(reversed(self.fronts), reversed(along), strict=True):
+            found = front.factor.multipliers(g + front.held.T @ reached[front.outstanding])
             ties[front.finished] = found
             reached[front.finished] = -found
         rest = z + self.metric.transposed(self.ties.transposed(reached, len(self.local)))

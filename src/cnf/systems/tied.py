@@ -125,16 +125,18 @@ class TiedPlan(Plan):
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None) -> Metric:
-    """Weights are as large as what guides make of them, and a little for themselves."""
+    """Weights are as large as what guides make of them, and a little for themselves: without guides, only that."""
     if guides is None:
         return Metric(column, active)
     table = _array(guides.table)
     triangles = {}
     for cell, (a, b) in enumerate(pairwise(guides.starts)):
+        if a == b:
+            continue
         own = active[cell]
         faint = np.diag(FAINT / column[own])
         triangles[cell] = np.asfortranarray(np.linalg.qr(np.concatenate([table[a:b][:, own], faint]), mode="r"))
-    return Metric(column, active, triangles)
+    return Metric(column / FAINT, active, triangles)
 
 
 class _SolveTied(torch.autograd.Function):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,6 +18,7 @@ from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.aligned import meets_faces
 from cnf.pde.patches.building import Mesh, build_field, holds_on, is_aligned, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
+from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
@@ -29,19 +29,22 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import refine
-from cnf.pde.patches.rounds import Round, continued, contradicted, field_difference, solve_round, solved
+from cnf.pde.patches.rounds import Adapted, Round, continued, contradicted, field_difference, solve_round, solved
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import Shaped, first_cells
-from cnf.pde.patches.solid import first_solid_cells, meets_surface, shapes_of
+from cnf.pde.patches.solid import first_solid_cells, shapes_of
+from cnf.pde.patches.solid_surface import meets_surface
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
 CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
+COARSE, ROUGH = 10, 1e-2  # times the target, and at most: where degrees are climbed, they follow formulas as well
 DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
 LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
+CLIMBED, LEAST_CLIMBED = 2, 5  # degrees that formulas are followed by there, beside the digits asked for, and at least
 FINER = 2  # degrees that the second opinion has more
 MOST_CONDITIONS = 400_000
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
@@ -52,20 +55,6 @@ INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 MANY = 20_000  # conditions from which on patience is short
-
-
-@dataclass(frozen=True)
-class Adapted:
-    """All rounds; `estimate` is the difference of round `best` to a field of higher degree on the same cells."""
-
-    rounds: tuple[Round, ...]
-    best: int
-    estimate: float
-    interrupted: bool
-
-    @property
-    def chosen(self) -> Round:
-        return self.rounds[self.best]
 
 
 def adapt(
@@ -81,8 +70,21 @@ def adapt(
     With `most` = 0 there is one round, which is not estimated. `probes` (P, D) compare fields; the estimate is never
     below what `missed` says that a field misses of its boundary.
     """
+    found = climb_solid if climbs(question.domain) else cut_cells
+    return found(question, orders_of(question), target, probes, report, missed, most)
+
+
+def cut_cells(
+    question: Question,
+    orders: Orders,
+    target: float | None,
+    probes: Tensor,
+    report: Callable[[Round], object],
+    missed: Callable[[Solution], float],
+    most: int,
+) -> Adapted:
+    """As `adapt`: smaller cells where the field is off, or higher degrees, and a second opinion of a higher one yet."""
     started = time.perf_counter()
-    orders = orders_of(question)
     domain = question.domain
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
@@ -177,6 +179,42 @@ def known_cells(
         functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
     return cells
+
+
+def climbs(domain: Domain) -> bool:
+    """Whether fields are found degree by degree: in solids that are no boxes."""
+    return domain.dimension == 3 and not isinstance(domain, Timed) and not domain._is_box
+
+
+def climb_solid(
+    question: Question,
+    orders: Orders,
+    target: float | None,
+    probes: Tensor,
+    report: Callable[[Round], object],
+    missed: Callable[[Solution], float],
+    most: int,
+) -> Adapted:
+    """As `adapt`. Formulas are followed only so far by the first cells: higher degrees follow them further.
+
+    If so many cells would take more memory than there is, not even that far.
+    """
+    goal = BEST if target is None else max(target, ROUNDING)
+    base, stiffness = edge_potentials(question, orders), stiffness_of(question)
+
+    def mesh_on(cells: Cells, degree: int) -> Mesh:
+        return Mesh.of(cells, (degree,) * 3, question.domain, (), base, question.regions, stiffness)
+
+    climb = Climb(question, orders, mesh_on, goal, probes, missed)
+    begin, formulas = cells_to_begin_with(question, ()), asked_formulas(question, orders)
+    degree = min(max(round(CLIMBED - math.log10(goal)), LEAST_CLIMBED), DEGREES[3])
+    accuracy = max(min(COARSE * goal, ROUGH), 1e-9)
+    cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
+    while accuracy < ROUGH and not climb.can_be_judged(cells):
+        accuracy *= 10
+        cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
+    seconds = SECONDS if target is None else math.inf
+    return climb.run(cells, report, most, seconds)
 
 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:

@@ -67,6 +67,20 @@ class Round:
         return len(self.field.basis.space.channels)
 
 
+@dataclass(frozen=True)
+class Adapted:
+    """All rounds; `estimate` says how far the field of round `best` may be off, by fields of other degrees."""
+
+    rounds: tuple[Round, ...]
+    best: int
+    estimate: float
+    interrupted: bool
+
+    @property
+    def chosen(self) -> Round:
+        return self.rounds[self.best]
+
+
 def solved(field: ConstrainedField) -> Solution:
     """The solution of a field, not measured yet: fields that only serve as a second opinion never are.
 

@@ -6,7 +6,6 @@ along the gradients of these distances. Where it runs along faces of cells it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,37 +14,18 @@ import numpy as np
 from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.pde.domains import Domain
-from cnf.pde.domains.boundary import Arrays, named_first
 from cnf.pde.domains.domain import belongs_to
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.aligned import by_region
 from cnf.pde.patches.meeting import lattice
 from cnf.pde.patches.slivers import join_slivers
+from cnf.pde.patches.solid_surface import LATTICE, STEP, Surface, surfaces_in, surfaces_of
 
-LATTICE = 16  # points along every coordinate by which a cell is judged
 ON_FACE = 16  # and along both coordinates of a face
 TURNING = 1.8  # radians that the boundary may turn in a cell
 SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
 COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
 FLAT_CUTS = 12  # cuts along flat sides, per coordinate
-STEP = 1e-7  # of the domain, to either side of the boundary
-HALVINGS = 60  # of the way from a lattice point to the boundary
-SLOPE = 1e-6  # of the domain: differences that give gradients
-
-
-@dataclass(frozen=True)
-class Surface:
-    """Points (P, 3) of the boundary, outward normals (P, 3), the cells they belong to (P,), and names of the shape."""
-
-    names: tuple[str, ...]
-    points: np.ndarray
-    normals: np.ndarray
-    cells: np.ndarray
-
-    def of(self, cells: np.ndarray) -> Surface:
-        """What lies in these cells."""
-        own = np.isin(self.cells, cells)
-        return Surface(self.names, self.points[own], self.normals[own], self.cells[own])
 
 
 @dataclass(frozen=True)
@@ -91,6 +71,18 @@ class Solid:
     @cached_property
     def step(self) -> float:
         return STEP * float(max(np.subtract(self.domain.upper, self.domain.lower)))
+
+    @cached_property
+    def boundary(self) -> list[list[Surface]]:
+        """The curved boundary of every patch, shape by shape, by points of a lattice."""
+        return [self.boundary_of(patch, LATTICE) if self.curved[patch] else [] for patch in range(self.cover.count)]
+
+    def boundary_of(self, patch: int, count: int) -> list[Surface]:
+        """The curved boundary of a patch, from a lattice of `count` points along every coordinate."""
+        cells = np.flatnonzero((self.cover.patch == patch).any(axis=1))
+        low, high = self.cover.lower[patch : patch + 1], self.cover.upper[patch : patch + 1]
+        found = (surface.of(cells) for surface in surfaces_in(self.domain, self.cells, low, high, count))
+        return [surface for surface in found if len(surface.points)]
 
     def on_part(self, points: np.ndarray, part: Part) -> np.ndarray:
         """Which points of the face of a part belong to it, (P,)."""
@@ -154,77 +146,6 @@ def _turning(domain: Domain, cells: Cells) -> np.ndarray:
         lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
         found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
     return found
-
-
-def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:
-    """The boundary as far as it does not run along faces of cells, shape by shape."""
-    return surfaces_in(domain, cells, cells.lower, cells.upper, LATTICE)
-
-
-def surfaces_in(domain: Domain, cells: Cells, lower: np.ndarray, upper: np.ndarray, count: int) -> list[Surface]:
-    """The same in boxes (n, 3), from lattices of `count` points along every coordinate."""
-    size = float(max(np.subtract(domain.upper, domain.lower)))
-    step, found = STEP * size, []
-    half = np.linalg.norm(upper - lower, axis=1) / 2
-    spacing = (upper - lower).max(axis=1) / count
-    for leaf, names in named_first(domain):
-        near = np.flatnonzero(np.abs(leaf._bound((lower + upper) / 2)) <= half)
-        if not len(near):
-            continue
-        seeds = lattice(lower[near], upper[near], count)
-        reach = np.repeat(1.5 * spacing[near], seeds.shape[1])
-        seeds = seeds.reshape(-1, 3)
-        close = np.abs(leaf._bound(seeds)) <= reach
-        points, normals = onto(leaf, seeds[close], reach[close], size)
-        inner, outer = domain._inside(points - step * normals), domain._inside(points + step * normals)
-        kept = inner != outer
-        points, normals = points[kept], np.where(inner[kept], 1.0, -1.0)[:, None] * normals[kept]
-        owner = cells.locate(points - step * normals)
-        ends = np.minimum(np.abs(points - cells.lower[owner]), np.abs(points - cells.upper[owner]))
-        along = (ends <= 2 * step).any(axis=1)  # a part of a face
-        found.append(Surface(names, points[~along], normals[~along], owner[~along]))
-    return found
-
-
-def meets_surface(shapes: Sequence[Domain], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, 3) may have a part of the boundaries of these shapes in them."""
-    half = np.linalg.norm(upper - lower, axis=1) / 2
-    found = np.zeros(len(lower), dtype=bool)
-    for shape in shapes:
-        found |= np.abs(shape._bound((lower + upper) / 2)) <= half
-    return found
-
-
-def onto(leaf: Domain, points: np.ndarray, reach: np.ndarray, size: float) -> Arrays:
-    """Points (P, 3) moved onto the boundary of a shape along the gradient of its distance, and outward unit normals.
-
-    Points that do not find it within twice their `reach` (P,) are left out.
-    """
-    direction = -_gradients(leaf, points, SLOPE * size)  # outward
-    start = leaf._bound(points)
-    way = np.sign(start)[:, None] * direction
-    far = 2 * reach
-    there = np.sign(leaf._bound(points + far[:, None] * way)) != np.sign(start)
-    points, way, low, high, sign = points[there], way[there], np.zeros(there.sum()), far[there], np.sign(start[there])
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        same = np.sign(leaf._bound(points + middle[:, None] * way)) == sign
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    placed = points + ((low + high) / 2)[:, None] * way
-    return placed, -_gradients(leaf, placed, SLOPE * size)
-
-
-def _gradients(leaf: Domain, points: np.ndarray, step: float) -> np.ndarray:
-    """Unit vectors along the gradient of the distance, (P, 3), by differences of fourth order."""
-    found = np.empty_like(points)
-    for axis in range(3):
-        move = np.zeros(3)
-        move[axis] = step
-        near = leaf._bound(points + move) - leaf._bound(points - move)
-        far = leaf._bound(points + 2 * move) - leaf._bound(points - 2 * move)
-        found[:, axis] = (8 * near - far) / (12 * step)
-    length = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(length > 0, length, 1.0)
 
 
 class _Shaper:

@@ -1,10 +1,9 @@
-"""Layout in a solid: about as many conditions as functions for every patch, whatever is cut off it.
+"""Layout in a solid: as many conditions as functions for every box, fewer and guides where a box is cut.
 
-As in the plane: neighbours share their conditions as boxes do, on as much of a face as lies inside; what is left of a
-patch's functions goes to its boundary and its inside. But products of polynomials are too many functions for a corner
-that is cut off a box: with as many conditions, the field is worse by a digit or two than with points as dense as those
-of boxes, and the smallest weights for the rest. Points are picked from many by pivoted QR: those at which polynomials
-differ most.
+As in the plane: neighbours share their conditions as boxes do, on as much of a face as lies inside. A patch that is cut
+has exact points on its curved boundary and inside, a little less dense than those of boxes, and many more at which what
+these leave open is fitted. Whole patches have as many conditions as functions and need no guides: what they leave open
+is what their neighbours do. Points are picked from many by pivoted QR: those at which polynomials differ most.
 """
 
 from __future__ import annotations
@@ -19,11 +18,14 @@ from numpy.polynomial import chebyshev
 from cnf.pde.domains.boundary import Piece, by_shape
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
 from cnf.pde.patches.shaped_layout import Arc, ShapedLayout
-from cnf.pde.patches.solid import LATTICE, Part, Solid, Surface, surfaces_in
+from cnf.pde.patches.solid import Part, Solid
+from cnf.pde.patches.solid_surface import LATTICE, Surface
 
 CANDIDATES = 3  # points to pick from, times what is wanted
-CROWDED = 1.3  # points on the curved boundary at most, relative to a face of a box of the same area
 COVERED = 1 - 1e-9  # share of a face that counts as all of it
+EXACT = 0.7  # of as many conditions as boxes have, in patches that are cut
+GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
+GUIDES_ON = 2.0  # and on its curved boundary, relative to a face of a box of the same area
 
 
 def lay_out_solid(solid: Solid, degree: tuple[int, ...]) -> ShapedLayout:
@@ -42,19 +44,37 @@ class _Layout:
     def found(self) -> ShapedLayout:
         """Seams and flat boundaries first; curved boundaries and the inside get what functions are left."""
         seams = self._seams()
-        arcs = self._flat_boundary()
-        inside = []
+        arcs, guiding = self._flat_boundary(), []
+        inside, guides = [], [np.zeros((0, 3))]
+        usual = int(np.prod(self.inner))
         for patch in range(self.solid.cover.count):
-            left, usual = self.functions - int(self.taken[patch]), int(np.prod(self.inner))
-            around = 0
+            left, around = self.functions - int(self.taken[patch]), 0
             if self.solid.curved[patch]:
-                area = self._curved_area(patch) * max(self.degree) ** 2
-                around = min(max(left - usual, round(area), 1), round(CROWDED * area) + 1, left)
-                arcs += self._on_surfaces(patch, around)
-            inside.append(self._inside(patch, min(left - around, usual)))
+                like_a_face = self._curved_area(patch) * max(self.degree) ** 2
+                around = min(max(1, round(EXACT * like_a_face)), left)
+                exact, fitted = self._on_surfaces(patch, (around, round(GUIDES_ON * like_a_face) + 1))
+                arcs += exact
+                guiding += fitted
+            if self.solid.whole[patch]:
+                inside.append(self._inside(patch, min(left, usual)))
+            else:
+                inside.append(self._inside(patch, min(left - around, round(EXACT * usual))))
+                guides.append(self._filling(patch))
         owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
         none = np.zeros((0, 3)), (owners, owners[:0])
-        return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {})
+        fitted_in = np.concatenate(guides)
+        return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {}, None, fitted_in, tuple(guiding))
+
+    def _filling(self, patch: int) -> np.ndarray:
+        """Points of a grid over the inside of a patch, clearly more than it has functions, (P, 3)."""
+        solid = self.solid
+        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
+        for more in (1.2, 1.5, 2, 2.5, 3):
+            grid = tensor_grid(low, high, [round(more * (p + 1)) for p in self.degree])[0]
+            own = grid[(solid.cover.locate(grid) == patch) & solid.inside(grid)]
+            if len(own) >= GUIDES * self.functions:
+                break
+        return own
 
     def _seams(self) -> dict[tuple[int, str], Seam]:
         """Ties: values at points of the finer patch, fluxes at those of the coarser one."""
@@ -137,13 +157,8 @@ class _Layout:
 
     def _surfaces(self, patch: int, count: int) -> list[Surface]:
         """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
-        solid = self.solid
-        cells = np.flatnonzero((solid.cover.patch == patch).any(axis=1))
-        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
-        found: list[Surface] = []
-        for along in (LATTICE, 2 * LATTICE, 3 * LATTICE):
-            everywhere = surfaces_in(solid.domain, solid.cells, low, high, along)
-            found = [own for surface in everywhere if len((own := surface.of(cells)).points)]
+        for along in (1, 2, 3):
+            found = self.solid.boundary[patch] if along == 1 else self.solid.boundary_of(patch, along * LATTICE)
             if sum(len(surface.points) for surface in found) >= CANDIDATES * count:
                 break
         return found
@@ -154,18 +169,21 @@ class _Layout:
         faces = np.array([np.delete(frame, k).prod() for k in range(3)])
         return float(np.linalg.norm(self.solid.area[patch] / faces))
 
-    def _on_surfaces(self, patch: int, count: int) -> list[Arc]:
-        surfaces = self._surfaces(patch, count)
+    def _on_surfaces(self, patch: int, counts: Sequence[int]) -> list[list[Arc]]:
+        """For every count so many points of the curved boundary of a patch, by the shape they lie on."""
+        surfaces = self._surfaces(patch, max(counts))
         points, normals = (np.concatenate([getattr(s, n) for s in surfaces]) for n in ("points", "normals"))
         owner = np.repeat(np.arange(len(surfaces)), [len(s.points) for s in surfaces])
         frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
         flat = (points - points.mean(axis=0)) / frame
         flat = flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T  # along the boundary
-        chosen = pick(flat, count)
         return [
-            Arc(Piece(surface.names), points[own], normals[own])
-            for k, surface in enumerate(surfaces)
-            if len(own := chosen[owner[chosen] == k])
+            [
+                Arc(Piece(surface.names), points[own], normals[own], patch)
+                for k, surface in enumerate(surfaces)
+                if len(own := chosen[owner[chosen] == k])
+            ]
+            for chosen in (pick(flat, count) for count in counts)
         ]
 
     def _inside(self, patch: int, count: int) -> np.ndarray:

@@ -1,0 +1,160 @@
+"""Climbing: fields in a curved solid, one degree after the other on the same cells, and smaller cells where that ends.
+
+In space a degree more costs two to three times as much, and all lower ones together cost half of the last one. So
+every field comes with those below it, and how they approach it says how far it is off: a field of higher degree, as
+elsewhere, would cost several times the one that it is to judge.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from cnf.bases.cells import Cells
+from cnf.errors import ProblemError
+from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.question import Question
+from cnf.pde.patches.refining import refine
+from cnf.pde.patches.rounds import Adapted, Round, contradicted, field_difference, solve_round
+from cnf.pde.patches.sizing import memory_needed, memory_there_is
+from cnf.solution import Solution
+
+LOWEST, HIGHEST = 3, 10  # degrees
+OPINIONS = 3  # fields on the same cells that an estimate takes
+STEEPEST, SLOWEST = 0.1, 0.8  # of the difference before: what the next one is taken to be, at least and at most
+DOUBT = 2.0  # times what differences that shrink evenly add up to
+WORTH = 0.4  # of the difference before: degrees that leave no more than that are worth more than smaller cells
+PATIENCE = 2  # meshes that are no better
+LONGER = 3.0  # times as long: the next degree
+GIGA = 1e9
+
+
+@dataclass
+class Climb:
+    """What is asked, and the rounds so far; `mesh_on` makes a mesh of cells and a degree."""
+
+    question: Question
+    orders: Orders
+    mesh_on: Callable[[Cells, int], Mesh]
+    goal: float
+    probes: Tensor
+    missed: Callable[[Solution], float]
+    rounds: list[Round] = field(default_factory=list)
+    estimates: dict[int, float] = field(default_factory=dict)  # by round
+    interrupted: bool = False
+
+    def run(self, cells: Cells, report: Callable[[Round], object], most: int, seconds: float = math.inf) -> Adapted:
+        """Degrees from the lowest on, on `cells` and on smaller ones, until the estimate is good enough.
+
+        At `most` so many meshes, and no field that is likely to end after so many `seconds`. Ends with the best so far
+        where the next field would take more memory than there is; if there is none yet, that is an error.
+        """
+        mesh: Mesh | None = self.mesh_on(cells, LOWEST)
+        assert mesh is not None
+        self._refuse_if_too_large(mesh)
+        started, end_of_mesh = time.perf_counter(), [math.inf]  # the estimate that every mesh ended with
+        try:
+            while mesh is not None:
+                found = solve_round(self.question, self.orders, mesh)
+                self.rounds.append(found)
+                report(found)
+                estimate, ratio = self._estimate()
+                if estimate <= self.goal and found.exact:
+                    break
+                if time.perf_counter() - started + LONGER * found.seconds > seconds:
+                    break
+                mesh = self._higher(ratio)
+                if mesh is None and len(end_of_mesh) <= most:
+                    end_of_mesh.append(estimate)
+                    mesh = None if stalled(end_of_mesh) or len(end_of_mesh) > most else self._smaller()
+        except KeyboardInterrupt:
+            if not self.rounds:
+                raise
+            self.interrupted = True
+        return self._adapted()
+
+    def can_be_judged(self, cells: Cells) -> bool:
+        """Whether there is memory for as many degrees on these cells as an estimate takes."""
+        return self._fits(self.mesh_on(cells, LOWEST + OPINIONS - 1))
+
+    def _higher(self, ratio: float) -> Mesh | None:
+        """The same cells with one degree more, if that is worth it and can be had."""
+        last = self.rounds[-1].mesh
+        if (self._climbed() >= OPINIONS and ratio > WORTH) or max(last.degree) >= HIGHEST:
+            return None
+        higher = last.raised(1)
+        return higher if self._fits(higher) else None
+
+    def _smaller(self) -> Mesh | None:
+        """Smaller cells where the last field is off, with a lower degree, if the same one can be had later."""
+        last = self.rounds[-1]
+        degree = max(last.mesh.degree)
+        mesh = self.mesh_on(refine(last, self.orders), max(LOWEST, degree + 1 - OPINIONS))
+        return mesh if self._fits(mesh.raised(degree - max(mesh.degree))) else None
+
+    def _climbed(self) -> int:
+        """How many of the last rounds have the same cells."""
+        cells = self.rounds[-1].mesh.cells
+        return next(
+            (k for k, found in enumerate(reversed(self.rounds)) if found.mesh.cells is not cells), len(self.rounds)
+        )
+
+    def _estimate(self) -> tuple[float, float]:
+        """How far the last field may be off, and the share that its degree left of the difference before.
+
+        Infinite as long as fewer than three have the same cells.
+        """
+        last = self.rounds[-1]
+        if self._climbed() < OPINIONS:
+            return math.inf, 0.0
+        before, difference = (self._apart(self.rounds[-k - 1], self.rounds[-k]) for k in (2, 1))
+        ratio = difference / before if before > 0 else 0.0
+        contradiction = contradicted(self.question, self.orders, last.mesh, last.solution)
+        violation = last.certificate.worst if last.certificate.worst > 1 else 0.0  # it blew up
+        found = max(to_come(difference, ratio), self.missed(last.solution), contradiction, violation)
+        self.estimates[len(self.rounds) - 1] = found
+        return found, ratio
+
+    def _apart(self, first: Round, second: Round) -> float:
+        return field_difference(first.solution, second.solution, self.probes, self.question.asked)
+
+    def _needed(self, mesh: Mesh) -> float:
+        return memory_needed(mesh, len(self.question.space.channels))
+
+    def _fits(self, mesh: Mesh) -> bool:
+        return self._needed(mesh) <= memory_there_is()
+
+    def _refuse_if_too_large(self, mesh: Mesh) -> None:
+        needed, there = self._needed(mesh), memory_there_is()
+        if needed > there:
+            raise ProblemError(
+                f"the coarsest patches that follow this domain and its formulas are {mesh.patches.count}, which take "
+                f"about {needed / GIGA:.1f} GB where {there / GIGA:.1f} GB can be had; use method = 'waves', or a "
+                "simpler domain"
+            )
+
+    def _adapted(self) -> Adapted:
+        """The best of all rounds: one that is good enough and exact, else the one with the smallest estimate."""
+        rounds, known = self.rounds, self.estimates
+        if not known and len(rounds) > 1:
+            known = {len(rounds) - 1: self._apart(rounds[-2], rounds[-1])}
+        best = min(
+            known, key=lambda k: (not (rounds[k].exact and known[k] <= self.goal), known[k]), default=len(rounds) - 1
+        )
+        return Adapted(tuple(rounds), best, known.get(best, math.nan), self.interrupted)
+
+
+def to_come(difference: float, ratio: float) -> float:
+    """What the differences to come add up to, if each is `ratio` of the one before, and some doubt about that."""
+    shrinking = min(max(ratio, STEEPEST), SLOWEST)
+    return DOUBT * difference * shrinking / (1 - shrinking)
+
+
+def stalled(estimates: list[float]) -> bool:
+    """Whether the last meshes were hardly better than those before."""
+    return len(estimates) > PATIENCE + 1 and min(estimates[-PATIENCE:]) > 0.5 * min(estimates[:-PATIENCE])

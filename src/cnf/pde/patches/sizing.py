@@ -1,0 +1,93 @@
+"""Sizing: the memory that a mesh in space takes to be solved on, before anything of it is taken.
+
+Most of it goes into the merging of neighbours (`cnf.solvers.null_space`): what a merge keeps is as large as the ties it
+finishes times those it leaves and the coordinates it has. These follow from the faces that patches share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.solid import Solid
+from cnf.solvers.null_space import merging_order
+
+NUMBER = 8  # bytes
+LOCAL = 4.0  # tables as large as all functions of a patch squared: rows, guides, their factors, and copies of them
+COPIES = 4  # of the largest merge, while it is worked out
+USABLE = 0.8  # of the memory there is
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
+
+
+def memory_needed(mesh: Mesh, channels: int = 1) -> float:
+    """Bytes that a solid takes to be solved on, about."""
+    assert isinstance(mesh.shaped, Solid)
+    solid, p = mesh.shaped, max(mesh.degree)
+    functions = channels * (p + 1) ** 3
+    frame = solid.cover.upper - solid.cover.lower
+    inner = [part for part in solid.parts if part.second >= 0]
+    pairs = np.array([(part.first, part.second) for part in inner]).reshape(-1, 2)
+    ties = np.zeros(len(inner))
+    for k, part in enumerate(inner):
+        faces = [np.delete(frame[side], part.axis).prod() for side in pairs[k]]
+        ties[k] = channels * p**2 * sum(min(1.0, part.area / face) for face in faces)
+    return LOCAL * NUMBER * solid.cover.count * functions**2 + NUMBER * _merged(solid, pairs, ties)
+
+
+def _merged(solid: Solid, pairs: np.ndarray, ties: np.ndarray) -> float:
+    """Numbers that merging keeps and works with: patches are tied in `pairs` (F, 2) by so many `ties` (F,)."""
+    count = solid.cover.count
+    open_faces: list[set[int]] = [set() for _ in range(count)]
+    for face, (first, second) in enumerate(pairs.tolist()):
+        open_faces[first].add(face)
+        open_faces[second].add(face)
+
+    def tied(faces: Iterable[int]) -> float:
+        return float(ties[list(faces)].sum())
+
+    coordinates = [tied(own) / 2 * (1.0 if whole else 2.0) for own, whole in zip(open_faces, solid.whole, strict=True)]
+    kept = largest = 0.0
+    for first, second in merging_order((solid.cover.lower + solid.cover.upper) / 2):
+        done = open_faces[first] & open_faces[second]
+        left = open_faces[first] ^ open_faces[second]
+        finished, outstanding = tied(done), tied(left)
+        width = coordinates[first] + coordinates[second]
+        kept += finished * (width + outstanding)
+        largest = max(largest, (finished + outstanding) * width)
+        open_faces.append(left)
+        coordinates.append(min(max(width - finished, 0.0), outstanding))
+    return kept + COPIES * largest
+
+
+def memory_there_is() -> float:
+    """Bytes that this process may still take; infinite if nobody says."""
+    found = [_available(), _address_space()]
+    try:
+        most, taken = (path.read_text().strip() for path in LIMITS)
+        found.append(float("inf") if most == "max" else float(most) - float(taken))
+    except (OSError, ValueError):
+        pass
+    return USABLE * min(found)
+
+
+def _available() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, ValueError, StopIteration):
+        return float("inf")
+
+
+def _address_space() -> float:
+    """What a limit on the process leaves."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return float("inf") if most == resource.RLIM_INFINITY else float(most - pages * resource.getpagesize())
+    except (ImportError, OSError, ValueError):
+        return float("inf")
