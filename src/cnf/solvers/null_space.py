@@ -21,6 +21,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
+from cnf.solvers.merging import merging_order
 from cnf.solvers.metric import Metric
 
 ROOM = 1.25  # null coordinates per row from which on they are reduced to those that rows see
@@ -150,6 +151,14 @@ class Ties:
     cells: np.ndarray  # (E,)
     vectors: np.ndarray  # (E, n)
 
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cells that rows tie to each other, (F, 2), and how many rows do, (F,); only rows over two cells count."""
+        order = np.argsort(self.rows, kind="stable")
+        number = np.bincount(self.rows, minlength=self.count)
+        first = (np.cumsum(number) - number)[number == 2]
+        both = np.sort(np.stack([self.cells[order[first]], self.cells[order[first + 1]]], axis=1), axis=1)
+        return np.unique(both, axis=0, return_counts=True)
+
     def applied(self, y: np.ndarray) -> np.ndarray:
         """T y for y (cells, n)."""
         each = np.einsum("en,en->e", self.vectors, y[self.cells])
@@ -218,7 +227,7 @@ class TiedFactor:
         bounds = np.searchsorted(ties.cells[order], np.arange(len(self.local) + 1))
         self._entries = [order[a:b] for a, b in pairwise(bounds)]  # of every cell
         self.fronts: list[Front] = []
-        self._merge_all(merging_order(centres, time))
+        self._merge_all(merging_order(centres, *ties.pairs(), time))
 
     @property
     def rank(self) -> int:
@@ -312,41 +321,3 @@ class TiedFactor:
         """What rows (M,) and entries of ties (E,) are multiplied by where y (cells, n) is the smallest solution."""
         rows, ties = self.solve_transposed(y)
         return rows, ties[self.ties.rows]
-
-
-def merging_order(centres: np.ndarray, time: int | None = None) -> list[tuple[int, int]]:
-    """Pairs to merge, neighbours first: cells halved again and again across their longest extent, from the bottom up.
-
-    Along `time`, one slab after the other from the first on: what starts from given values is determined by them, while
-    a piece of time without its start is nearly singular.
-    """
-    found: list[tuple[int, int]] = []
-
-    def pair(first: int, second: int) -> int:
-        found.append((first, second))
-        return len(centres) + len(found) - 1
-
-    def merged(cells: np.ndarray) -> int:
-        if len(cells) == 1:
-            return int(cells[0])
-        own = centres[cells]
-        axis = int(np.argmax(own.max(axis=0) - own.min(axis=0)))
-        order = cells[np.argsort(own[:, axis], kind="stable")]
-        half = _cut(np.sort(own[:, axis]))
-        return pair(merged(order[:half]), merged(order[half:]))
-
-    if time is None:
-        merged(np.arange(len(centres)))
-        return found
-    slabs = [np.flatnonzero(centres[:, time] == t) for t in np.unique(centres[:, time])]
-    whole = merged(slabs[0])
-    for slab in slabs[1:]:
-        whole = pair(whole, merged(slab))
-    return found
-
-
-def _cut(values: np.ndarray) -> int:
-    """Where to halve sorted values, so that equal ones stay together if they can."""
-    half = len(values) // 2
-    steps = np.flatnonzero(np.diff(values) > 0) + 1
-    return half if not len(steps) else int(steps[np.argmin(np.abs(steps - half))])

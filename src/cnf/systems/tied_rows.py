@@ -269,7 +269,9 @@ def gather_guides(
     squares = (system.table * column).square().sum(dim=1)
     sizes = squares.new_zeros(int(group.max()) + 1).index_add(0, groups, squares).sqrt()
     scale = torch.where(sizes > 0, sizes, 1.0)[groups]
-    return GuideRows(system.table / scale[:, None], wanted / scale, system.starts)
+    apart = system.table.requires_grad  # else no second table: they are large in space
+    table = system.table / scale[:, None] if apart else system.table.div_(scale[:, None])
+    return GuideRows(table, wanted / scale, system.starts)
 
 
 def guide_table(

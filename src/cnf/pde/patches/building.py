@@ -238,8 +238,9 @@ def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
         if place.kind == "interior":
             areas = range(question.areas) if place.region is None else [place.region]
             own = np.flatnonzero(np.isin(mesh.region[owner], areas))
-            cells, sample = owner[own], Sample(_tensor(layout.guides[own]), None)
-            found.append(Guide(question.at(k, sample), torch.from_numpy(cells)))
+            if len(own):  # regions without a patch that is cut have none
+                sample = Sample(_tensor(layout.guides[own]), None)
+                found.append(Guide(question.at(k, sample), torch.from_numpy(owner[own])))
             continue
         if question.time is not None and question.time in (place.fixed or {}):
             continue  # the start has as many points as functions

@@ -27,8 +27,9 @@ from cnf.solution import Solution
 LOWEST, HIGHEST = 3, 10  # degrees
 OPINIONS = 3  # fields on the same cells that an estimate takes
 STEEPEST, SLOWEST = 0.1, 0.8  # of the difference before: what the next one is taken to be, at least and at most
-DOUBT = 2.0  # times what differences that shrink evenly add up to
+DOUBT = 3.0  # times what differences that shrink evenly add up to
 WORTH = 0.4  # of the difference before: degrees that leave no more than that are worth more than smaller cells
+INEXACT = 2  # fields more if one is good enough but misses a condition
 PATIENCE = 2  # meshes that are no better
 LONGER = 3.0  # times as long: the next degree
 GIGA = 1e9
@@ -51,8 +52,9 @@ class Climb:
     def run(self, cells: Cells, report: Callable[[Round], object], most: int, seconds: float = math.inf) -> Adapted:
         """Degrees from the lowest on, on `cells` and on smaller ones, until the estimate is good enough.
 
-        At `most` so many meshes, and no field that is likely to end after so many `seconds`. Ends with the best so far
-        where the next field would take more memory than there is; if there is none yet, that is an error.
+        At `most` so many meshes, a single one only until there is an estimate, 0 for a single field; and no field that
+        is likely to end after so many `seconds`. Ends with the best so far where the next field would take more memory
+        than there is; if there is none yet, that is an error.
         """
         mesh: Mesh | None = self.mesh_on(cells, LOWEST)
         assert mesh is not None
@@ -64,7 +66,8 @@ class Climb:
                 self.rounds.append(found)
                 report(found)
                 estimate, ratio = self._estimate()
-                if estimate <= self.goal and found.exact:
+                good = sum(known <= self.goal for known in self.estimates.values())
+                if (good and (found.exact or good > INEXACT)) or most < 1 or (most == 1 and self.estimates):
                     break
                 if time.perf_counter() - started + LONGER * found.seconds > seconds:
                     break
@@ -115,8 +118,8 @@ class Climb:
         before, difference = (self._apart(self.rounds[-k - 1], self.rounds[-k]) for k in (2, 1))
         ratio = difference / before if before > 0 else 0.0
         contradiction = contradicted(self.question, self.orders, last.mesh, last.solution)
-        violation = last.certificate.worst if last.certificate.worst > 1 else 0.0  # it blew up
-        found = max(to_come(difference, ratio), self.missed(last.solution), contradiction, violation)
+        found = max(to_come(difference, ratio), self.missed(last.solution), contradiction)
+        found = found if found > self.goal else max(found, last.violation)
         self.estimates[len(self.rounds) - 1] = found
         return found, ratio
 
@@ -144,9 +147,10 @@ class Climb:
         if not known and len(rounds) > 1:
             known = {len(rounds) - 1: self._apart(rounds[-2], rounds[-1])}
         best = min(
-            known, key=lambda k: (not (rounds[k].exact and known[k] <= self.goal), known[k]), default=len(rounds) - 1
+            known, key=lambda k: (not (known[k] <= self.goal and rounds[k].exact), known[k]), default=len(rounds) - 1
         )
-        return Adapted(tuple(rounds), best, known.get(best, math.nan), self.interrupted)
+        estimate = max(known[best], rounds[best].violation) if best in known else math.nan
+        return Adapted(tuple(rounds), best, estimate, self.interrupted)
 
 
 def to_come(difference: float, ratio: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cnf.pde.patches.building import Mesh
 from cnf.pde.patches.solid import Solid
-from cnf.solvers.null_space import merging_order
+from cnf.solvers.merging import merging_order
 
 NUMBER = 8  # bytes
 LOCAL = 4.0  # tables as large as all functions of a patch squared: rows, guides, their factors, and copies of them
@@ -50,7 +50,7 @@ def _merged(solid: Solid, pairs: np.ndarray, ties: np.ndarray) -> float:
 
     coordinates = [tied(own) / 2 * (1.0 if whole else 2.0) for own, whole in zip(open_faces, solid.whole, strict=True)]
     kept = largest = 0.0
-    for first, second in merging_order((solid.cover.lower + solid.cover.upper) / 2):
+    for first, second in merging_order((solid.cover.lower + solid.cover.upper) / 2, pairs, ties):
         done = open_faces[first] & open_faces[second]
         left = open_faces[first] ^ open_faces[second]
         finished, outstanding = tied(done), tied(left)

@@ -25,6 +25,7 @@ CANDIDATES = 3  # points to pick from, times what is wanted
 COVERED = 1 - 1e-9  # share of a face that counts as all of it
 EXACT = 0.7  # of as many conditions as boxes have, in patches that are cut
 GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
+MOST_ALONG = 2  # of these, as many more than it has functions along a coordinate, in degrees
 GUIDES_ON = 2.0  # and on its curved boundary, relative to a face of a box of the same area
 
 
@@ -69,8 +70,8 @@ class _Layout:
         """Points of a grid over the inside of a patch, clearly more than it has functions, (P, 3)."""
         solid = self.solid
         low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
-        for more in (1.2, 1.5, 2, 2.5, 3):
-            grid = tensor_grid(low, high, [round(more * (p + 1)) for p in self.degree])[0]
+        for more in range(MOST_ALONG * max(self.degree)):
+            grid = tensor_grid(low, high, [p + 1 + more for p in self.degree])[0]
             own = grid[(solid.cover.locate(grid) == patch) & solid.inside(grid)]
             if len(own) >= GUIDES * self.functions:
                 break

@@ -15,7 +15,7 @@ from cnf.pde.patches.meeting import lattice
 LATTICE = 16  # points along every coordinate by which a cell is judged
 STEP = 1e-7  # of the domain, to either side of the boundary
 HALVINGS, SECANTS = 70, 12  # on the way from a lattice point to the boundary
-SETTLED = 1e-15  # of that way: points this near lie on it
+SETTLED = 8e-16  # of the coordinates: points this near lie on it
 SLOPE = 1e-6  # of the domain: differences that give gradients
 
 
@@ -99,6 +99,7 @@ def _crossing(leaf: Domain, points: np.ndarray, way: np.ndarray, far: np.ndarray
     """
     low, high = np.zeros(len(points)), far.copy()
     below, above = leaf._bound(points), leaf._bound(points + far[:, None] * way)
+    settled = SETTLED * np.abs(points).max(initial=0.0)
     moved_low = np.zeros(len(points), dtype=np.int64)  # 1 if the lower end was the last to move, -1 the upper one
     for turn in range(HALVINGS if len(points) else 0):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -106,7 +107,7 @@ def _crossing(leaf: Domain, points: np.ndarray, way: np.ndarray, far: np.ndarray
         halved = ~((low <= middle) & (middle <= high)) | (turn >= SECANTS)
         middle[halved] = ((low + high) / 2)[halved]
         value = leaf._bound(points + middle[:, None] * way)
-        if (np.abs(value) <= SETTLED * far).all():
+        if (np.abs(value) <= settled).all():
             return middle
         same = np.sign(value) == np.sign(below)
         below, above = (
