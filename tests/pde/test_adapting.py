@@ -14,7 +14,7 @@ from cnf.bases import Cells, Piecewise
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.domains import Disk
 from cnf.pde.patches import adapting
-from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.building import Mesh, build_field
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.on_patches import question_of, share_left_open
@@ -63,7 +63,35 @@ def test_the_first_degree_follows_the_target(goal: float, degree: int):
     assert adapting.degree_for(goal) == degree
 
 
+@pytest.mark.parametrize(
+    ("off", "goal", "few"),
+    [
+        ([1e-2, 1e-5, 1e-5, 1e-5], 1e-6, True),
+        ([1e-2, 1e-2, 1e-5], 1e-6, False),
+        ([1e-2, 1e-5, 1e-5, 1e-5], 1e-3, False),
+    ],
+)
+def test_few_patches_far_off_are_cut_before_anybody_asks_for_a_higher_degree(off: list[float], goal: float, few: bool):
+    """One of four patches is off by ten thousand times the target, or two of three, or only by ten times the target."""
+    assert adapting.few_are_off(SimpleNamespace(off=np.array(off), worst=max(off)), goal) is few  # type: ignore[arg-type]
+
+
 # -- estimates ----------------------------------------------------------------------------------------------------
+
+
+def test_fields_of_rounds_serve_as_coarser_opinions(monkeypatch: pytest.MonkeyPatch):
+    """A layer around a disk, raised to a degree that is good enough: the degree below was solved for already."""
+    built: list[Mesh] = []
+
+    def watched(asked, orders, mesh: Mesh):
+        built.append(mesh)
+        return build_field(asked, orders, mesh)
+
+    monkeypatch.setattr(adapting, "build_field", watched)
+    found = adapted(DISK, LAYER, 1e-7)
+    assert found.estimate <= 1e-7 and found.chosen.mesh.cells is found.rounds[found.best - 1].mesh.cells
+    solved = {(id(r.mesh.cells), r.mesh.degree) for r in found.rounds}
+    assert not any((id(mesh.cells), mesh.degree) in solved for mesh in built)
 
 
 def test_the_round_that_is_off_least_is_estimated(monkeypatch: pytest.MonkeyPatch):

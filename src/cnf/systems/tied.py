@@ -157,7 +157,9 @@ class _SolveTied(torch.autograd.Function):
         guided = np.repeat(np.arange(len(factor.starts) - 1), np.diff(starts)) if len(guides) else NO_ROWS
         pull = np.zeros(factor.metric.active.shape) if len(guides) else None
         if pull is not None:
-            np.add.at(pull, guided, _array(guides) * _array(wanted)[:, None])
+            table_of, sides = _array(guides), _array(wanted)
+            for cell, (a, b) in enumerate(pairwise(starts)):
+                pull[cell] = sides[a:b] @ table_of[a:b]
         found, beyond = refined(factor, _array(table), _array(right), _array(tied), pull)
         weights = torch.from_numpy(found).to(right)
         ctx.factor, ctx.guided = factor, torch.from_numpy(guided)

@@ -28,7 +28,7 @@ from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
-from cnf.pde.patches.refining import refine
+from cnf.pde.patches.refining import MARKED, refine
 from cnf.pde.patches.rounds import Adapted, Round, continued, contradicted, field_difference, solve_round, solved
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import Shaped, first_cells
@@ -54,6 +54,7 @@ ROUNDS = 40
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
+FAR, FEW = 100, 1 / 3  # times the target, and of the patches: then nobody asks whether a higher degree would do
 MANY = 20_000  # conditions from which on patience is short
 
 
@@ -113,8 +114,7 @@ def cut_cells(
         finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
         off = apart(found.solution, finer.solution)
         if off <= goal and isinstance(found.mesh.shaped, Shaped):
-            coarser = solved(build_field(question, orders, found.mesh.raised(-FINER)))
-            before = apart(coarser, found.solution)
+            before = apart(coarser_of(found, rounds, question, orders), found.solution)
             off = continued(off, before, worse=finer.worst > found.worst)
         if shared and number:
             off = max(off, apart(found.solution, rounds[number - 1].solution))
@@ -132,7 +132,8 @@ def cut_cells(
                 return Adapted((found,), 0, math.nan, False)
             stuck = len(rounds) >= most or _stuck(rounds, started, target)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
-            promising = min(last.worst, moved / NEARLY) <= goal or raised or len(rounds) == 1
+            first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
+            promising = min(last.worst, moved / NEARLY) <= goal or raised or first
             if stuck or (promising and not (shared and len(rounds) == 1)):
                 estimates[len(rounds) - 1], finer = estimate_of(len(rounds) - 1)
                 good = sum(estimate <= goal for estimate in estimates.values())
@@ -160,6 +161,13 @@ def cut_cells(
     )
     estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
     return Adapted(tuple(rounds), best, estimate, interrupted)
+
+
+def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders: Orders) -> Solution:
+    """The field of a lower degree on the same cells, which may be that of a round before the degree was raised."""
+    mesh = found.mesh.raised(-FINER)
+    known = (r.solution for r in rounds if r.mesh.cells is mesh.cells and r.mesh.degree == mesh.degree)
+    return next(known, None) or solved(build_field(question, orders, mesh))
 
 
 def known_cells(
@@ -242,6 +250,12 @@ def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
 def degree_for(goal: float) -> int:
     """The degree to begin with on a planar shape: low ones cost little and are raised where that gains most."""
     return int(np.clip(2 * math.ceil(2 - math.log10(goal) / 2), LOWEST_DEGREE, DEGREES[2]))
+
+
+def few_are_off(found: Round, goal: float) -> bool:
+    """Whether a field is far from a goal in few patches: cutting those costs less than a higher degree in all."""
+    marked = found.off > MARKED * found.worst
+    return bool(found.worst > FAR * goal and marked.mean() < FEW)
 
 
 def is_shaped(question: Question, corners: Sequence[CornerFunctions]) -> bool:
