@@ -19,7 +19,6 @@ from cnf.errors import BasisError, CnfWarning, ProblemError, UnderdeterminedErro
 from cnf.pde.patches.adapting import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.formulas import follow
-from cnf.pde.patches.rounds import continued
 from cnf.pde.problems.on_patches import question_of
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.tied import Tied
@@ -471,13 +470,3 @@ def test_degrees_are_checked():
         Piecewise(cnf.Space("x y", "u"), Cells([0, 0], [1, 1]), 1000)
     with pytest.raises(BasisError, match="coordinates"):
         Piecewise(cnf.Space("x", "u"), Cells([0, 0], [1, 1]), 3)
-
-
-def test_slow_differences_go_on():
-    """Differences 1, 1/2, 1/4, ...: after 1/2 comes 1/2 + 1/4 + ... = 1; fast ones are the error themselves."""
-    assert continued(0.5, 1.0) == pytest.approx(1.0)
-    assert continued(1e-8, 1.0) == pytest.approx(1e-8)
-    assert continued(1.0, 1.0) == pytest.approx(5.0)  # no convergence to be seen: bounded
-    assert continued(30.0, 1.0) == pytest.approx(150.0)  # the finer field sees more: it is believed
-    assert continued(30.0, 1.0, worse=True) == pytest.approx(4.0)  # it rounds worse: the one before is
-    assert continued(1e-8, 1.0, worse=True) == pytest.approx(1e-8)

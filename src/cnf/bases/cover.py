@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from cnf.bases.cells import Cells
@@ -59,6 +61,16 @@ class Cover:
         found[self.patch[cell, region]] = region
         return found
 
+    @cached_property
+    def fills(self) -> np.ndarray:
+        """Which patches have the frame of a cell, (patches,) bool."""
+        found = np.zeros(self.count, dtype=bool)
+        cell, region = np.nonzero(self.patch != OUTSIDE)
+        own = self.patch[cell, region]
+        same = (self.lower[own] == self.cells.lower[cell]) & (self.upper[own] == self.cells.upper[cell])
+        found[own[same.all(axis=1)]] = True
+        return found
+
     def locate(self, points: np.ndarray, region: int | None = None) -> np.ndarray:
         """The patch of every point (P, D), (P,); of its own region, or of the given one, as seen from there."""
         own = np.zeros(len(points), dtype=np.int64)
@@ -68,11 +80,37 @@ class Cover:
             own = self.partition.number(points)
             used = (self.patch != OUTSIDE).any(axis=0)
             own[~used[own]] = int(np.flatnonzero(used)[-1])  # there may be no rest
-        found = self.patch[self.cells.locate(points), own]
+        cell = self.cells.locate(points)
+        found = self.patch[cell, own]
+        self._settle_on_cuts(points, cell, own, found)
         for number in np.unique(own[found == OUTSIDE]):
             (lost,) = np.nonzero((found == OUTSIDE) & (own == number))
             found[lost] = self._nearest(points[lost], self.patch[:, number])
         return found
+
+    def _settle_on_cuts(self, points: np.ndarray, cell: np.ndarray, own: np.ndarray, found: np.ndarray) -> None:
+        """Points on a cut belong to the upper cell, unless its patch does not reach there and that below does.
+
+        So it is where the boundary runs along a cut and the domain goes on above it somewhere else. The frame of a cut
+        patch may reach farther than the patch itself; that of one that fills its cell does not.
+        """
+        on_cut = points == self.cells.lower[cell]  # (P, D)
+        for axis in range(self.dimension):
+            (at,) = np.nonzero(on_cut[:, axis] & (found != OUTSIDE))
+            if not len(at):
+                continue
+            below = points[at].copy()
+            below[:, axis] = np.nextafter(below[:, axis], -np.inf)
+            other = self.patch[self.cells.locate(below), own[at]]
+            beside, upper = self._beside(points[at], other), self._beside(points[at], found[at])
+            surer = (beside == upper) & self.fills[other] & ~self.fills[found[at]]
+            better = (other != OUTSIDE) & ((beside < upper) | surer)
+            found[at[better]] = other[better]
+
+    def _beside(self, points: np.ndarray, patch: np.ndarray) -> np.ndarray:
+        """How far points (P, D) lie beside the frames of patches (P,), squared."""
+        low, high = self.lower[patch], self.upper[patch]
+        return np.square(np.maximum(np.maximum(low - points, points - high), 0.0)).sum(axis=1)
 
     def _nearest(self, points: np.ndarray, patch: np.ndarray) -> np.ndarray:
         inside = np.flatnonzero(patch != OUTSIDE)

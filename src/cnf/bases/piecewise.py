@@ -6,6 +6,7 @@ other. They are met like any condition and measured like any condition.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,8 +65,11 @@ class Piecewise(Basis):
         guides: Sequence[Guide | Sequence] = (),
         local: Basis | None = None,
         corner_depth: int = 1,
+        guide_strength: float = 1.0,
     ):
         check_space(space)
+        if not 0 < guide_strength < math.inf:
+            raise BasisError(f"the strength of guides is a positive number, got {guide_strength!r}")
         dimension = len(space.coordinates)
         given = [degree] * dimension if isinstance(degree, int) else list(degree)
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
@@ -77,6 +81,7 @@ class Piecewise(Basis):
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(checked_tie(tie, cells.count) for tie in ties)
         self.guides = tuple(checked_guide(guide, cells.count) for guide in guides)
+        self.guide_strength = guide_strength  # beside the size of the weights
         self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
@@ -166,6 +171,7 @@ class Piecewise(Basis):
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
             "guides": [[guide.condition, guide.cells] for guide in self.guides],
+            "guide_strength": self.guide_strength,
             "without_corner": list(self.without_corner),
             "corner_depth": self.corner_depth,
             "time": self.time,

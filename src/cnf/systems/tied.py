@@ -48,7 +48,7 @@ class Tied(Formulation):
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
         if basis.time is not None and lazily:
-            later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT, basis.time)
+            later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
             return TiedPlan(self, basis, evaluator, system, weight, later=later)
         return TiedPlan(self, basis, evaluator, system, weight, gather_guides(evaluator, basis.guides, *sizes, weight))
 
@@ -78,7 +78,7 @@ class TiedPlan(Plan):
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         keep = torch.is_grad_enabled()
-        metric = guided_metric(self.column.numpy(), active, self.guides)
+        metric = guided_metric(self.column.numpy(), active, self.guides, FAINT / self.basis.guide_strength)
         given = table, system.starts, ties, centres, self.basis.time, active, metric, keep, self._clock(), self.later
         object.__setattr__(self, "factor", factored(*given))
 
@@ -124,8 +124,8 @@ class TiedPlan(Plan):
         return CellExpansion(self.evaluator, weights, self.basis.ties, TiedAccount(self.factor, self.basis.cells.count))
 
 
-def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None) -> Metric:
-    """Weights are as large as what guides make of them, and a little for themselves: without guides, only that."""
+def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:
+    """Weights are as large as what guides make of them, and a little, `faint`, for themselves: without, only that."""
     if guides is None:
         return Metric(column, active)
     table = _array(guides.table)
@@ -134,9 +134,9 @@ def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | No
         if a == b:
             continue
         own = active[cell]
-        faint = np.diag(FAINT / column[own])
-        triangles[cell] = np.asfortranarray(np.linalg.qr(np.concatenate([table[a:b][:, own], faint]), mode="r"))
-    return Metric(column / FAINT, active, triangles)
+        rows = np.concatenate([table[a:b][:, own], np.diag(faint / column[own])])
+        triangles[cell] = np.asfortranarray(np.linalg.qr(rows, mode="r"))
+    return Metric(column / faint, active, triangles)
 
 
 class _SolveTied(torch.autograd.Function):

@@ -16,7 +16,7 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.aligned import meets_faces
-from cnf.pde.patches.building import Mesh, build_field, holds_on, is_aligned, orders_of
+from cnf.pde.patches.building import Mesh, holds_on, is_aligned, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
@@ -25,13 +25,14 @@ from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.meeting import meets_curves, meets_domain
+from cnf.pde.patches.opinions import FINER, difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import MARKED, refine
-from cnf.pde.patches.rounds import Adapted, Round, continued, contradicted, field_difference, solve_round, solved
+from cnf.pde.patches.rounds import Adapted, Round, contradicted, field_difference, solve_round
 from cnf.pde.patches.sectors import corners_of
-from cnf.pde.patches.shaped import Shaped, first_cells
+from cnf.pde.patches.shaped import first_cells
 from cnf.pde.patches.solid import first_solid_cells, shapes_of
 from cnf.pde.patches.solid_surface import meets_surface
 from cnf.solution import Solution
@@ -45,7 +46,6 @@ GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken be
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
 LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
 CLIMBED, LEAST_CLIMBED = 2, 5  # degrees that formulas are followed by there, beside the digits asked for, and at least
-FINER = 2  # degrees that the second opinion has more
 MOST_CONDITIONS = 400_000
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
 BEST = 1e-11  # without a target, what is good enough
@@ -105,17 +105,14 @@ def cut_cells(
     def apart(one: Solution, other: Solution) -> float:
         return field_difference(one, other, probes, question.asked)
 
-    def solve_on(cells: Cells) -> Round:
-        return solve_round(question, orders, Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness))
+    def mesh_of(cells: Cells, degree: Sequence[int]) -> Mesh:
+        return Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
 
     def estimate_of(number: int) -> tuple[float, Round]:
         """How far the field of a round may be off, and the field of higher degree that says so."""
         found = rounds[number]
-        finer = solve_round(question, orders, found.mesh.raised(finer_on(domain)))
-        off = apart(found.solution, finer.solution)
-        if off <= goal and isinstance(found.mesh.shaped, Shaped):
-            before = apart(coarser_of(found, rounds, question, orders), found.solution)
-            off = continued(off, before, worse=finer.worst > found.worst)
+        finer = solve_round(question, orders, second_mesh(found.mesh, domain, mesh_of))
+        off = difference_to(finer, found, rounds, question, orders, probes, goal)
         if shared and number:
             off = max(off, apart(found.solution, rounds[number - 1].solution))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
@@ -123,7 +120,7 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
-        found = solve_on(cells)
+        found = solve_round(question, orders, mesh_of(cells, degree))
         while True:
             rounds.append(found)
             report(found)
@@ -145,7 +142,7 @@ def cut_cells(
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
                     continue
-            found = solve_on(refine(last, orders))
+            found = solve_round(question, orders, mesh_of(refine(last, orders), degree))
         least = int(np.argmin([r.worst for r in rounds]))  # may be neither the first round nor the last
         if least not in estimates and min(estimates.values()) > goal:
             estimates[least] = estimate_of(least)[0]
@@ -161,13 +158,6 @@ def cut_cells(
     )
     estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
     return Adapted(tuple(rounds), best, estimate, interrupted)
-
-
-def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders: Orders) -> Solution:
-    """The field of a lower degree on the same cells, which may be that of a round before the degree was raised."""
-    mesh = found.mesh.raised(-FINER)
-    known = (r.solution for r in rounds if r.mesh.cells is mesh.cells and r.mesh.degree == mesh.degree)
-    return next(known, None) or solved(build_field(question, orders, mesh))
 
 
 def known_cells(
@@ -273,11 +263,6 @@ def followed_by(domain: Domain, degree: Sequence[int]) -> list[int]:
     """
     spare = FINER if domain.dimension == 3 and not isinstance(domain, Timed) else 0
     return [p - 2 + spare for p in degree]
-
-
-def finer_on(domain: Domain) -> int:
-    """Degrees that the second opinion has more: one where there are many functions, in the plane and time or beyond."""
-    return 1 if isinstance(domain, Timed) and domain.dimension > 2 else FINER
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:

@@ -52,6 +52,7 @@ class Mesh:
     corners: tuple[CornerFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
+    strength: float = 1.0  # of guides
 
     @staticmethod
     def of(
@@ -144,6 +145,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         at_corner=mesh.at_corner,
         channel_degrees=counts.by_channel,
         guides=make_guides(question, mesh),
+        guide_strength=mesh.strength,
         local=local,
         corner_depth=max(1, counts.depth),
     )

@@ -8,7 +8,7 @@ the base of the field: patches make up the rest, which is smooth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,7 @@ from cnf.pde.patches.question import Question
 ORDERS = 8  # of an expansion, in tau
 BESIDE = 1e-6  # of the domain: how far from a place its sides are looked at
 MOST_CUTS = 64  # along a coordinate
+SAME = 1e-9  # of the domain: positions that differ by no more are one, found with rounding
 LARGE = 30.0  # terms of an expansion that outgrow the data by more would cancel against the rest of the field
 NOTHING = 1e-12  # of the data: what jumps less is rounding
 SEEN = 24  # points per coordinate by which the size of an expansion is judged
@@ -51,7 +52,20 @@ def breaks(question: Question) -> list[list[float]]:
             if len(own) == 1:
                 (k,) = own
                 found[k] |= set(_roots(argument, names[k], domain.lower[k], domain.upper[k], side.data))
-    return [sorted(positions) if len(positions) <= MOST_CUTS else [] for positions in found]
+    kept = [_apart(p, *ends) for p, ends in zip(found, zip(domain.lower, domain.upper, strict=True), strict=True)]
+    return [positions if len(positions) <= MOST_CUTS else [] for positions in kept]
+
+
+def _apart(positions: Iterable[float], low: float, high: float) -> list[float]:
+    """Positions in order, without those that are an end or the one before but for rounding.
+
+    A root of x^2 at 0 comes out as 1e-16: in a cell of that width, second derivatives are nothing but rounding.
+    """
+    kept = [low]
+    for at in sorted(positions):
+        if at - kept[-1] > SAME * (high - low) and high - at > SAME * (high - low):
+            kept.append(at)
+    return kept[1:]
 
 
 def cut_at(cells: Cells, positions: Sequence[Sequence[float]]) -> Cells:

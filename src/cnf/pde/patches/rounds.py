@@ -22,7 +22,6 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 from cnf.solution import Solution
 
-SLOWEST = 0.8  # what is left from one difference to the next, at most
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
 
@@ -182,25 +181,18 @@ def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray,
     return total
 
 
-def continued(difference: float, before: float, worse: bool = False) -> float:
-    """The sum of all differences to come, if each is as much smaller than the one before as this one is.
-
-    Where degrees converge fast that is the difference itself; at corners of curves they do not, and it is a part. A
-    field of higher degree that does worse by its own equations has grown what was rounded: its difference says nothing
-    beyond what the one before allows for.
-    """
-    if before <= 0:
-        return difference
-    if worse:
-        difference = min(difference, SLOWEST * before)
-    return difference / (1 - min(difference / before, SLOWEST))
-
-
 def field_difference(a: Solution, b: Solution, probes: Tensor, asked: int | None = None) -> float:
     """The largest relative difference of a channel over the probes, of the first `asked` channels."""
     with torch.no_grad():
         left, right = a(probes)[:, :asked], b(probes)[:, :asked]
-    sizes = right.square().mean(dim=0).sqrt()
-    off = (left - right).square().mean(dim=0).sqrt()
-    found = float((off / sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)).max())
+    found = float(((left - right) / channel_sizes(left, right)).square().mean(dim=0).sqrt().max())
     return found if math.isfinite(found) else math.inf
+
+
+def channel_sizes(a: Tensor, b: Tensor) -> Tensor:
+    """Of the channels of two fields at points (P, C), (C,): the smaller ones, for one of the fields may have blown up.
+
+    None is much smaller than the others.
+    """
+    sizes = a.square().mean(dim=0).sqrt().minimum(b.square().mean(dim=0).sqrt())
+    return sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)

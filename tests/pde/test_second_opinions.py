@@ -1,0 +1,137 @@
+"""Second opinions: what a difference of two fields says about the error of the first, and where they must differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cnf
+from cnf.bases import Cells, Cover
+from cnf.domains import Disk, Timed, Union
+from cnf.pde.patches import adapting
+from cnf.pde.patches.adapting import corner_functions
+from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.jumps import breaks
+from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther
+from cnf.pde.patches.rounds import field_difference, solve_round
+from cnf.pde.patches.shaped import first_cells
+from cnf.pde.problems.on_patches import question_of
+
+PROBES = torch.linspace(0, 1, 400, dtype=torch.float64)[:, None]
+L_SHAPE = cnf.domains.Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
+
+
+def field(*errors: float):
+    """cos x of size about one, and errors of three shapes that have nothing in common."""
+
+    def at(x: Tensor) -> Tensor:
+        shapes = [torch.sin(2 * np.pi * (k + 1) * x) * 2**0.5 for k in range(len(errors))]
+        return 2**0.5 * torch.cos(2 * np.pi * 5 * x) + sum(e * s for e, s in zip(errors, shapes, strict=True))
+
+    return at
+
+
+def off(found, finer, coarser, worse: bool = False) -> float:
+    return farther(found, finer, coarser, worse, PROBES, None)
+
+
+def test_what_all_degrees_miss_goes_on():
+    """Errors 4, 2, 1 of one shape: the difference 1 is half of the error 2 of the middle one."""
+    assert off(field(2e-6), field(1e-6), field(4e-6)) == pytest.approx(2e-6, rel=0.02)
+    assert off(field(1e-6), field(1e-9), field(1e-3)) == pytest.approx(1e-6, rel=0.02)
+    assert off(field(0.9e-6), field(0.81e-6), field(1e-6)) == pytest.approx(5 * 0.09e-6, rel=0.02)  # bounded
+
+
+def test_rounding_does_not_go_on():
+    """Errors of one size and of three shapes: their differences are as large as they are, and that is all."""
+    assert off(field(0, 1e-11), field(1e-11), field(0, 0, 1e-11)) == pytest.approx(2**0.5 * 1e-11, rel=0.02)
+    assert off(field(2e-11), field(5e-11), field(1e-11)) == pytest.approx(3e-11, rel=0.02)  # growing
+
+
+def test_a_finer_field_that_rounds_worse_says_nothing():
+    """Errors 1 and 1 against 100 of the finer field, which misses its own equations more."""
+    given = field(0, 1e-11), field(1e-9), field(0, 0, 1e-11)
+    assert off(*given, worse=True) == pytest.approx(2**0.5 * 1e-11, rel=0.02)
+    assert off(*given) == pytest.approx(1e-9, rel=0.02)
+
+
+def test_fields_that_blow_up_are_far_apart():
+    """A field of size 1e6 beside one of size one: which of the two is right does not matter."""
+    small, large = field(0.0), field(1e6)
+    assert min(field_difference(small, large, PROBES), field_difference(large, small, PROBES)) > 1e5  # type: ignore[arg-type]
+
+
+def asked(domain: cnf.domains.Domain, names: str = "x y", **equations: str):
+    return question_of(cnf.Problem(names, domain=domain, equations=equations))
+
+
+def test_cells_differ_where_corners_are_entrant():
+    """At the corner of 270 degrees of an L-shape, and only there; not at those of a square."""
+    question = asked(L_SHAPE, interior=r"-\Delta u = 1", boundary="u = 0")
+    corners = corner_functions(question, orders_of(question))
+    mesh = Mesh.of(first_cells(L_SHAPE, [c.centre for c in corners]), (6, 6), L_SHAPE, corners)
+    finer = cut_at_corners(mesh)
+    assert finer is not None and finer.count > mesh.cells.count
+    halved = {tuple(c) for c in finer.lower} - {tuple(c) for c in mesh.cells.lower}
+    assert halved and all(max(abs(x - 0.5), abs(y - 0.5)) <= 0.5 for x, y in halved)
+    square = cnf.Box((0, 0), (1, 1))
+    assert cut_at_corners(Mesh.of(Cells([0, 0], [1, 1]), (6, 6), square)) is None
+
+
+def test_guides_of_the_second_opinion_are_weaker(monkeypatch: pytest.MonkeyPatch):
+    """On a disk: what the size of weights leaves of the field is not the same in both."""
+    seen = []
+    monkeypatch.setattr(
+        adapting, "solve_round", lambda q, o, mesh: seen.append(mesh.strength) or solve_round(q, o, mesh)
+    )
+    domain = Disk((0, 0), 1)
+    question = asked(domain, interior=r"-\Delta u = 4", boundary="u = 0")
+    adapting.adapt(question, 1e-3, domain.fill(200, "halton", 0), lambda found: None, most=1)
+    assert seen == [1.0, WEAKER]
+
+
+def test_strength_of_guides_counts():
+    """Guides a thousand times weaker leave more to the size of the weights: another field, by more than rounding."""
+    domain = Disk((0, 0), 1)
+    question = asked(domain, interior=r"-\Delta u = e^x", boundary="u = 0")
+    fields = []
+    for strength in (1.0, 1e-3):
+        mesh = Mesh.of(first_cells(domain), (8, 8), domain)
+        object.__setattr__(mesh, "strength", strength)
+        fields.append(build_field(question, orders_of(question), mesh).eval().solve())
+    probes = domain.fill(200, "halton", 0)
+    assert 1e-12 < field_difference(*fields, probes) < 1e-3
+
+
+def test_kinks_at_the_ends_cut_nothing():
+    """(x^2)^1.75 has its kink at x = 0, where the domain begins: a cell of 1e-16 would be nothing but rounding."""
+    domain = Timed(cnf.Box(0, 1), 0, 1)
+    equations = {"interior": "u_t - u_{xx} = 0", "t = 0": r"u = \left(x^2\right)^{1.75}", "boundary": "u = t"}
+    assert breaks(asked(domain, "x t", **equations)) == [[], []]
+    inner = equations | {"t = 0": r"u = \left|x - 0.3\right|"}
+    assert breaks(asked(domain, "x t", **inner))[0] == pytest.approx([0.3])
+
+
+def test_points_on_a_cut_belong_to_the_patch_that_is_there():
+    """Above y = 1 the patch begins at x = 0.5 only: left of it, points on the cut are those of the cell below."""
+    cells = Cells([0, 0], [1, 2]).cut([0], 1)
+    cover = Cover(cells, np.array([0, 1]), np.array([[0, 0], [0.5, 1]]), np.array([[1, 1], [1, 1.5]]))
+    assert cover.locate(np.array([[0.2, 1.0], [0.2, 0.5], [0.7, 1.2]])).tolist() == [0, 0, 1]
+    turned = Cover(cells, np.array([0, 1]), np.array([[0.5, 0.5], [0, 1]]), np.array([[1, 1], [1, 2]]))
+    assert turned.locate(np.array([[0.2, 1.0], [0.7, 1.0]])).tolist() == [1, 1]
+
+
+def test_boundary_along_a_cut():
+    """A disk on a box: where the top of the box is boundary, the field there is that of the box, to 1e-8.
+
+    u = x^2 - y^2 + y, of which the patches of the disk know nothing beside it.
+    """
+    domain = Union([cnf.Box((0, 0), (1, 0.5)), Disk((0.68, 0.55), 0.275)])
+    equations = {"interior": r"\Delta u = 0", "boundary": "u = x^2 - y^2 + y + e^x \\cos y"}
+    answer = cnf.Problem("x y", domain=domain, equations=equations, solve={"method": "patches", "target": 1e-6}).solve()
+    x = torch.cat([torch.linspace(0.01, 0.405, 200), torch.linspace(0.952, 0.99, 50)]).to(torch.float64)
+    points = torch.stack([x, torch.full_like(x, 0.5)], dim=1)
+    wanted = x**2 - 0.25 + 0.5 + torch.exp(x) * np.cos(0.5)
+    assert float((answer(points)[:, 0] - wanted).abs().max()) < 1e-8
