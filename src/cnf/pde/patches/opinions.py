@@ -32,11 +32,12 @@ def finer_on(domain: Domain) -> int:
 
 
 def second_mesh(mesh: Mesh, domain: Domain, mesh_of: Callable[[Cells, Sequence[int]], Mesh]) -> Mesh:
-    """Of higher degree, with other cells at corners, and with guides of another strength."""
+    """Of higher degree; where corners are not smooth, with other cells there, and with guides of another strength.
+
+    Elsewhere it may become the next field itself, and is made like the first.
+    """
     cells, found = cut_at_corners(mesh), mesh.raised(finer_on(domain))
-    if cells is not None:
-        found = mesh_of(cells, found.degree)
-    return replace(found, strength=WEAKER if mesh.strength == 1 else 1.0)
+    return found if cells is None else replace(mesh_of(cells, found.degree), strength=WEAKER)
 
 
 def cut_at_corners(mesh: Mesh) -> Cells | None:
