@@ -137,3 +137,12 @@ def test_boundary_along_a_cut():
     points = torch.stack([x, torch.full_like(x, 0.5)], dim=1)
     wanted = x**2 - 0.25 + 0.5 + torch.exp(x) * np.cos(0.5)
     assert float((answer(points)[:, 0] - wanted).abs().max()) < 1e-8
+
+
+def test_functions_of_corners_leave_nothing_open():
+    """An L-shape of three whole patches: functions of its corner are no sign of a missing condition."""
+    equations = {"interior": r"\Delta u = 0", "boundary": r"u = e^x \cos y"}
+    entries = {"domain": L_SHAPE, "equations": equations, "exact": r"e^x \cos y"}
+    answer = cnf.Problem("x y", **entries, solve={"method": "patches", "target": 1e-6}).solve()
+    error = max(answer.errors.values())
+    assert error / 3 < answer.estimate < max(10 * error, 1e-11), (error, answer.estimate)

@@ -137,7 +137,8 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
-    free = functions - conditions
+    of_corners = sum(basis.corners[k].count for k in basis.at_corner if k >= 0)  # no points are placed for these
+    free = functions - conditions - of_corners
     return max(free - (own * basis.cells.count + room) * certificate.channels, 0) / functions
 
 
