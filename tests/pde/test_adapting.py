@@ -13,7 +13,7 @@ import cnf
 from cnf.bases import Cells, Piecewise
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.domains import Disk
-from cnf.pde.patches import adapting
+from cnf.pde.patches import adapting, opinions
 from cnf.pde.patches.building import Mesh, build_field
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.solid import Solid
@@ -87,7 +87,7 @@ def test_fields_of_rounds_serve_as_coarser_opinions(monkeypatch: pytest.MonkeyPa
         built.append(mesh)
         return build_field(asked, orders, mesh)
 
-    monkeypatch.setattr(adapting, "build_field", watched)
+    monkeypatch.setattr(opinions, "build_field", watched)
     found = adapted(DISK, LAYER, 1e-7)
     assert found.estimate <= 1e-7 and found.chosen.mesh.cells is found.rounds[found.best - 1].mesh.cells
     solved = {(id(r.mesh.cells), r.mesh.degree) for r in found.rounds}
