@@ -3,9 +3,10 @@
     python -m benchmarks.space_patches [NAME ...]
 
 All but one have a known solution; the cube with f = 1 is compared with its series, which converges fast if the
-coordinate farthest from the faces is the one that is solved exactly. How many points the curved boundary gets was
-chosen on balls and on holes with a smooth solution, so `bar`, `layer` and `oscillating` are the ones to look at. Times
-are processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
+coordinate farthest from the faces is the one that is solved exactly. How many points the curved boundary gets, and how
+estimates follow from the degrees below, was chosen on balls and on holes with a smooth solution, so `bar`, `layer` and
+`oscillating` are the ones to look at. Times are processor seconds of one thread, everything included. Exit code 1 if a
+figure is missed.
 """
 
 from __future__ import annotations
