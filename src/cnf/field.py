@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis
+from cnf.bases.guiding import guided_anew
 from cnf.bases.precision import without_autocast
 from cnf.bases.recommend import recommend_for
-from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, refuse_stale, suited
+from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suited
 from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
@@ -70,7 +71,8 @@ class ConstrainedField(nn.Module):
         self.constraints = with_rules(basis, base, self.constraints, self.detail)
         self.coefficients = nn.ParameterDict()
         self.coefficient_networks = nn.ModuleDict()
-        adopt_coefficients(self.constraints, self.coefficients, self.coefficient_networks)
+        learnt = (*self.constraints, *self.basis.brought)
+        adopt_coefficients(learnt, self.coefficients, self.coefficient_networks)
         self._cache: tuple[object, Plan | None, Solution] | None = None
         self._saved: tuple[tuple[object, SavedWeights], ...] = ()  # weights from a file, and what they are valid for
 
@@ -143,10 +145,10 @@ class ConstrainedField(nn.Module):
                 raise ConstraintError(
                     f"there is no constraint {name!r}; the field has {', '.join(names)}." + nearest(str(name), names)
                 )
-        refuse_stale(self.basis, changes)
         before = self._key()
-        renewed = tuple(c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
-        self.constraints = tuple(c.to(self.dtype) for c in renewed)
+        renewed = (c.with_values(changes[c.name]) if c.name in changes else c for c in self.constraints)
+        constraints = tuple(c.to(self.dtype) for c in renewed)
+        self.basis, self.constraints = guided_anew(self.basis, self.constraints, constraints), constraints
         if self._cache is not None and self._cache[0] == before and self._cache[1] is not None:
             with torch.inference_mode(False), torch.no_grad():
                 held, plan = self._held(), self._cache[1]
@@ -159,12 +161,13 @@ class ConstrainedField(nn.Module):
         The conditions may be other equations at the same points, or at new points, as long as there are no more of them
         than functions. Both fields share their parameters; `changes` replace solver, tolerance or on_violation.
         """
-        refuse_stale(self.basis, self.basis.guided_by)
         kept = {"solver": self.solver, "tolerance": self.tolerance, "on_violation": self.on_violation}
         given = [constraints] if isinstance(constraints, Constraint) else constraints
+        basis = self.basis
         if isinstance(given, Sequence) and all(isinstance(c, Constraint) for c in given):
             given = [c.to(self.dtype) for c in given]  # the shared basis keeps its precision
-        field = ConstrainedField(self.basis, given, base=self.base, **{**kept, **changes})  # type: ignore[arg-type]
+            basis = guided_anew(basis, self.constraints, given)
+        field = ConstrainedField(basis, given, base=self.base, **{**kept, **changes})  # type: ignore[arg-type]
         return field.train(self.training)
 
     def _only_name(self) -> str:

@@ -33,18 +33,19 @@ def solve_and_measure(
     training: bool,
     measure: bool = True,
 ) -> Solution:
-    """`solve` takes what the functions have to make up, g - L[base] (P, R) of every constraint.
+    """`solve` takes what the functions have to make up, g - L[base] (P, R) of every constraint and of every guide.
 
     Without `measure` the certificate waits until somebody asks for it.
     """
     started = time.perf_counter()
     with without_autocast(held.constraints[0].points.device):
         constraints = tuple(c.renewed() for c in held.constraints)
-        base, made_up = None, [c.values for c in constraints]
-        if held.base is not None:
-            base = base_function(held.basis, held.base, constraints)
-            made_up = [g - applied(base, c.expanded(), g.shape) for g, c in zip(made_up, constraints, strict=True)]
-        expansion = solve(made_up)
+        base = None if held.base is None else base_function(held.basis, held.base, constraints)
+        made_up, guiding = (
+            [c.values if base is None else c.values - applied(base, c.expanded(), c.values.shape) for c in asked]
+            for asked in (constraints, [c.renewed() for c in held.basis.guiding])
+        )
+        expansion = solve([*made_up, *guiding])
         solution = Solution(
             held.basis.space,
             held.basis,

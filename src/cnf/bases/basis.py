@@ -104,9 +104,19 @@ class Basis(Part):
         return ()
 
     @property
-    def guided_by(self) -> tuple[str, ...]:
-        """Names of constraints whose right-hand sides it also comes close to elsewhere; none for most bases."""
+    def guiding(self) -> tuple[Constraint, ...]:
+        """Conditions at more points, by the names of the constraints they belong to, that it comes close to in least
+        squares; none for most bases."""
         return ()
+
+    def guided_by(self, conditions: Sequence[Constraint]) -> Basis:
+        """The same basis, with the same parameters, for other conditions in place of those of `guiding`."""
+        return self
+
+    @property
+    def brought(self) -> tuple[Constraint, ...]:
+        """Conditions that the functions bring along, exact ones and guiding ones."""
+        return self.guiding
 
     @property
     def brought_conditions(self) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +26,7 @@ from cnf.bases.local_functions import Given, LocalFunctions, Products
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
 from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
-from cnf.constraints import Space
+from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even
 from cnf.operators.expansion import Request, combine, wanted
@@ -101,8 +102,18 @@ class Piecewise(Basis):
         return True
 
     @property
-    def guided_by(self) -> tuple[str, ...]:
-        return tuple(guide.condition.name for guide in self.guides)
+    def guiding(self) -> tuple[Constraint, ...]:
+        return tuple(guide.condition for guide in self.guides)
+
+    def guided_by(self, conditions: Sequence[Constraint]) -> Piecewise:
+        made = copy(self)
+        made.guides = tuple(replace(g, condition=c) for g, c in zip(self.guides, conditions, strict=True))
+        return made
+
+    @property
+    def brought(self) -> tuple[Constraint, ...]:
+        ties = (condition for tie in self.ties for condition, _, _ in tie.sides())
+        return (*ties, *self.guiding)
 
     @property
     def brought_conditions(self) -> int:

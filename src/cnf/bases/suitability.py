@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -122,13 +122,3 @@ def check_parts(basis: Basis, base: nn.Module | None, dtype: torch.dtype) -> Non
             )
     if base is not None:
         refuse_unsteady(base, "the base network")
-
-
-def refuse_stale(basis: Basis, changed: Iterable[str]) -> None:
-    """A basis that comes close to right-hand sides between their points does not know the new ones there."""
-    stale = [name for name in changed if name in basis.guided_by]
-    if stale:
-        raise ConstraintError(
-            f"the field is also fitted to {', '.join(map(repr, stale))} between the points, where the old right-hand "
-            "side would stay; solve the problem with the new one instead"
-        )

@@ -24,7 +24,10 @@ Values = float | Tensor | Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class RightHandSide:
-    """What the operator must equal at any points: a number, a callable, or expressions; a tensor only at its own."""
+    """What the operator must equal at any points: a number, a callable, or expressions.
+
+    A tensor with one value per point is known at its own points only.
+    """
 
     source: Values | tuple[sp.Expr, ...]
     frame: Frame
@@ -32,7 +35,7 @@ class RightHandSide:
 
     @property
     def known_everywhere(self) -> bool:
-        return not isinstance(self.source, Tensor)
+        return not isinstance(self.source, Tensor) or self.source.dim() == 0
 
     def at(self, points: Tensor, rows: int, name: str) -> Tensor:
         """Values (P, rows) at the points."""

@@ -28,15 +28,15 @@ class Clock:
 
 @dataclass(frozen=True)
 class GuideTable:
-    """Guides of all cells: rows (G, n), sorted by cell, with cell k from starts[k] on, and what they should give, (G,).
+    """Guides of all cells: rows (G, n), sorted by cell, with cell k from starts[k] on.
 
-    Those of one `kind` (G,) in a cell count together; `column` (n,) is what functions count, `faint` how much weights
+    `order` says which condition each row is, counted guide by guide, row by row, point by point. Those of one `kind` (G,) in a cell count together; `column` (n,) is what functions count, `faint` how much weights
     count beside guides.
     """
 
     table: Table
     thin: ThinTable | None
-    wanted: np.ndarray
+    order: np.ndarray
     starts: np.ndarray
     kind: np.ndarray
     at: Instants

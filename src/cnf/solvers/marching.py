@@ -209,8 +209,11 @@ class MarchedFactor:
         """Number of slabs."""
         return int(self.slab.max()) + 1
 
-    def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
-        """y (cells, n) with L y = right (M,) and T y = tied; every slab is corrected once by what its rows miss."""
+    def solve(self, right: np.ndarray, tied: np.ndarray, guiding: np.ndarray | None = None) -> np.ndarray:
+        """y (cells, n) with L y = right (M,) and T y = tied; every slab is corrected once by what its rows miss.
+
+        `guiding` (G,) is what the guides should give.
+        """
         y, weights = np.zeros(self.active.shape), np.zeros(self.active.shape)
         left = tied.copy()
         for slab in map(self._factored, range(self.count)):
@@ -218,7 +221,9 @@ class MarchedFactor:
             np.subtract.at(left, self.ties.rows[slab.past], reached)
             own = np.empty(len(slab.placed))
             own[slab.placed] = np.concatenate([right[slab.rows], left[slab.own]])
-            wanted = None if self.guides is None else self.guides.wanted[self.guides.numbers(slab.cells)[0]]
+            wanted = None
+            if self.guides is not None and guiding is not None:
+                wanted = guiding[self.guides.numbers(slab.cells)[0]]
             if isinstance(slab.factor, StagedFactor):
                 y[slab.cells] = weights[slab.cells] = slab.factor.solve(own, left[slab.shared], wanted)
                 continue

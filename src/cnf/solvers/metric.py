@@ -26,6 +26,14 @@ class Metric:
             return rows * self.column
         return self._solved(cell, rows, 1)
 
+    def over_all(self, owner: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """`over` for rows (l, n) of the cells `owner` (l,), in any order."""
+        found, order = rows * self.column, np.argsort(owner, kind="stable")
+        for cell in self.triangles:
+            first, last = (np.searchsorted(owner, cell, side, sorter=order) for side in ("left", "right"))
+            found[order[first:last]] = self.over(cell, rows[order[first:last]])
+        return found
+
     def weights(self, y: np.ndarray) -> np.ndarray:
         """R^-1 y, (cells, n)."""
         found = y * self.column

@@ -136,7 +136,10 @@ class Plan(ABC):
 
     @abstractmethod
     def solve(self, targets: Sequence[Tensor]) -> Expansion:
-        """Targets (P, R), one per constraint -> the expansion, differentiable in everything learnable."""
+        """Targets (P, R) -> the expansion, differentiable in everything learnable.
+
+        One per constraint, then one for each of what the basis has as `guiding`.
+        """
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import copy
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis
+from cnf.bases.ties import Guide, Tie
 from cnf.constraints import Constraint
 from cnf.operators.operator import Operator
 from cnf.systems.fingerprint import (
@@ -109,6 +110,7 @@ class Holder:
             (dict | list | tuple | set | frozenset, self._container),
             (np.ndarray, self._array),
             (Constraint, self._constraint),
+            (Tie | Guide, self._brought),
             (Operator, self._operator),
             (FunctionType | MethodType | partial, self._callable),
         ):
@@ -300,6 +302,12 @@ class Holder:
             return constraint
         side = replace(side, source=source, data=data)
         return self._keep(constraint, replace(constraint, operator=operator, right_hand_side=side, points=points))
+
+    def _brought(self, part: Tie | Guide) -> object:
+        """What functions bring along holds conditions, with what can be learnt in them."""
+        names = [f.name for f in fields(part) if isinstance(getattr(part, f.name), Constraint)]
+        made = {name: self.held(getattr(part, name)) for name in names}
+        return part if all(made[name] is getattr(part, name) for name in names) else replace(part, **made)
 
     def _operator(self, operator: Operator) -> Any:
         if id(operator) in self._known:

@@ -22,7 +22,7 @@ from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
 from cnf.systems.tied_account import TiedAccount
-from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table
+from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table, in_order
 
 Factor = TiedFactor | MarchedFactor
 
@@ -30,6 +30,7 @@ SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those 
 NO_ROWS = np.zeros(0, dtype=np.int64)
 CORRECTIONS = 4
 HALF = 0.5  # of what is missing: corrections that leave more are the last
+TWICE = 2  # is enough to be orthogonal to rounding
 FAINT = 1e-8  # how much weights themselves count beside guides
 
 
@@ -99,21 +100,26 @@ class TiedPlan(Plan):
     factor: Factor = None  # type: ignore[assignment]
 
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
-        brought = [tie.condition.values.to(targets[0]) for tie in self.basis.ties]
-        right, tied = self.system.right([*targets, *brought])
+        count = len(targets) - len(self.basis.guides)
+        own, guiding = targets[:count], targets[count:]
+        brought = [tie.condition.renewed().values.to(targets[0]) for tie in self.basis.ties]
+        right, tied = self.system.right([*own, *brought])
+        later = None if self.later is None else _array(in_order(guiding, self.later.order))
         if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
-            y = self.factor.solve(right.numpy(), tied.numpy())
+            y = self.factor.solve(right.numpy(), tied.numpy(), later)
             found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
         elif isinstance(self.system.table, Rows) or self.later is not None:
             table = self.system.table
-            own = table[np.arange(table.shape[0])] if isinstance(table, Rows) else _array(table)
+            whole = table[np.arange(table.shape[0])] if isinstance(table, Rows) else _array(table)
             pull = None
-            if self.later is not None:
-                pull = self.later.as_they_are(np.arange(self.basis.cells.count)).pull(0.0, self.later.wanted)
-            found = torch.from_numpy(refined(self.factor, own, _array(right), _array(tied), pull)[0]).to(right)
+            if self.later is not None and later is not None:
+                pull = self.later.as_they_are(np.arange(self.basis.cells.count)).pull(0.0, later)
+            found = torch.from_numpy(refined(self.factor, whole, _array(right), _array(tied), pull)[0]).to(right)
         else:
-            rows = self.guides or GuideRows(right.new_zeros(0, len(self.column)), right.new_zeros(0), NO_ROWS)
-            given = (self.system.table, self.system.vectors, rows.table, right, tied, rows.wanted)
+            none = right.new_zeros(0)
+            rows = self.guides or GuideRows(none[:, None].expand(0, len(self.column)), NO_ROWS, NO_ROWS, none)
+            wanted = rows.wanted(guiding) if guiding else none
+            given = (self.system.table, self.system.vectors, rows.table, right, tied, wanted)
             found = _SolveTied.apply(*given, rows.starts, self.factor)
         channels = len(self.basis.space.channels)
         weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
@@ -146,10 +152,11 @@ class _SolveTied(torch.autograd.Function):
     y = R w is y = h + B'^+ (b - B' h), B' = B R^-1. Gradients at full row rank, from the conditions that w and
     multipliers make up, which are symmetric:
 
-    z = R^-T dL/dw,  mu = B'^+T z,  lambda = B'^+T (y - h),  v = R^-1 R^-T (dL/dw - B^T mu),
+    z = R^-T dL/dw,  mu = B'^+T z,  lambda = B'^+T (y - h),  v = R^-1 (z - B'^T mu),
     dL/db = mu,  dL/dB = lambda v^T - mu w^T,  dL/dk = K v,  dL/dK = (k - K w) v^T - (K v) w^T,
 
-    for the stored entries only.
+    for the stored entries only. R^-1 makes weights that guides hardly see as large as 1 / FAINT, and rounding with
+    them: z - B'^T mu is therefore taken in y, and made orthogonal to the rows once more.
     """
 
     @staticmethod
@@ -172,16 +179,16 @@ class _SolveTied(torch.autograd.Function):
         table, vectors, guides, wanted, beyond, weights = ctx.saved_tensors
         factor: Factor = ctx.factor
         z = factor.metric.transposed(_array(grad))
-        rows, ties = (torch.from_numpy(a).to(grad) for a in factor.solve_transposed(z))
+        multipliers = factor.solve_transposed(z)
+        if any(ctx.needs_input_grad[k] for k in (0, 1, 2, 5)):
+            z, multipliers = orthogonal(factor, _array(table), _array(vectors), z, multipliers)
+        rows, ties = (torch.from_numpy(a).to(grad) for a in multipliers)
         grads: list[Tensor | None] = [None, None, None, rows, ties, None]
         if any(ctx.needs_input_grad[k] for k in (0, 1, 2, 5)):
             more, more_ties = (torch.from_numpy(a).to(grad) for a in factor.within(_array(beyond)))
             owner = torch.from_numpy(np.repeat(np.arange(grad.shape[0]), np.diff(factor.starts)))
             cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
-            back = torch.zeros_like(grad).index_add(0, owner, table * rows[:, None])
-            back = back.index_add(0, cells, vectors * ties[numbers][:, None])
-            inner = factor.metric.transposed(_array(grad - back))
-            v = torch.from_numpy(factor.metric.weights(inner)).to(grad)
+            v = torch.from_numpy(factor.metric.weights(z)).to(grad)
             grads[0] = more[:, None] * v[owner] - rows[:, None] * weights[owner]
             grads[1] = more_ties[:, None] * v[cells] - ties[numbers][:, None] * weights[cells]
             off = wanted - (guides * weights[ctx.guided]).sum(dim=1)
@@ -189,6 +196,22 @@ class _SolveTied(torch.autograd.Function):
             grads[2] = off[:, None] * v[ctx.guided] - along[:, None] * weights[ctx.guided]
             grads[5] = along
         return (*grads, None, None)
+
+
+def orthogonal(
+    factor: Factor, table: np.ndarray, vectors: np.ndarray, z: np.ndarray, multipliers: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """z - B'^T mu (cells, n) and mu, of the rows and of the ties; `multipliers` are a first mu = B'^+T z."""
+    owner = np.repeat(np.arange(len(z)), np.diff(factor.starts))
+    cells, numbers, metric = factor.ties.cells, factor.ties.rows, factor.metric
+    over, across = metric.over_all(owner, table), metric.over_all(cells, vectors)
+    rows, ties = np.zeros(len(table)), np.zeros(factor.ties.count)
+    for k in range(TWICE):
+        more, more_ties = multipliers if k == 0 else factor.solve_transposed(z)
+        rows, ties, z = rows + more, ties + more_ties, z.copy()
+        np.subtract.at(z, owner, over * more[:, None])
+        np.subtract.at(z, cells, across * more_ties[numbers][:, None])
+    return z, (rows, ties)
 
 
 def refined(

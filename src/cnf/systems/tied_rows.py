@@ -41,8 +41,7 @@ class TiedSystem:
 
     def right(self, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Right-hand sides (P, R) of constraints and ties -> those of the cells (M,) and those across them."""
-        flat = torch.cat([t.T.reshape(-1) for t in targets])
-        ordered = flat[torch.from_numpy(self.order)]
+        ordered = in_order(targets, self.order)
         return ordered[: self.table.shape[0]], ordered[self.table.shape[0] :]
 
 
@@ -244,15 +243,26 @@ def _added_up(
 
 @dataclass(frozen=True, eq=False)
 class GuideRows:
-    """Rows (G, C n) of guides, sorted by cell, with cell k from starts[k] on, and what they should give, (G,).
+    """Rows (G, C n) of guides, sorted by cell, with cell k from starts[k] on.
 
     Rows of one kind in one cell are as large as one together, functions weighed by `column`: so neither units nor
-    the size of a cell say what counts more.
+    the size of a cell say what counts more. `order` says which condition each row is, as in `TiedSystem`, and `scale`
+    what it was divided by.
     """
 
     table: Tensor
-    wanted: Tensor
     starts: np.ndarray
+    order: np.ndarray
+    scale: Tensor
+
+    def wanted(self, targets: Sequence[Tensor]) -> Tensor:
+        """Right-hand sides (P, R) of the guides -> what the rows should give, (G,)."""
+        return in_order(targets, self.order) / self.scale
+
+
+def in_order(targets: Sequence[Tensor], order: np.ndarray) -> Tensor:
+    """Right-hand sides (P, R), counted constraint by constraint, row by row, point by point -> those numbers of them."""
+    return torch.cat([t.T.reshape(-1) for t in targets])[torch.from_numpy(order)]
 
 
 def gather_guides(
@@ -261,7 +271,7 @@ def gather_guides(
     """All guides as rows over cells."""
     if not guides:
         return None
-    system, wanted, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=False)
+    system, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=False)
     assert isinstance(system.table, Tensor)
     cell = np.repeat(np.arange(evaluator.cells.count), np.diff(system.starts))
     _, group = np.unique(cell * (kinds.max() + 1) + kinds, return_inverse=True)
@@ -271,7 +281,7 @@ def gather_guides(
     scale = torch.where(sizes > 0, sizes, 1.0)[groups]
     apart = system.table.requires_grad  # else no second table: they are large in space
     table = system.table / scale[:, None] if apart else system.table.div_(scale[:, None])
-    return GuideRows(table, wanted / scale, system.starts)
+    return GuideRows(table, system.starts, system.order, scale)
 
 
 def guide_table(
@@ -286,18 +296,19 @@ def guide_table(
     """The same during time, for solvers that go from slab to slab: rows are evaluated when they are asked for."""
     if not guides:
         return None
-    system, wanted, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=True)
+    system, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=True)
     assert isinstance(system.table, Rows)
     at = instants([guide.condition for guide in guides], time)
-    values = wanted.detach().double().numpy()
     thin = system.table.thin(time, at.moment)
-    return GuideTable(system.table, thin, values, system.starts, kinds, at.of(system.order), column.numpy(), faint)
+    return GuideTable(
+        system.table, thin, system.order, system.starts, kinds, at.of(system.order), column.numpy(), faint
+    )
 
 
 def _sorted_guides(
     evaluator: PiecewiseEvaluator, guides: Sequence[Guide], channels: int, n: int, lazily: bool
-) -> tuple[TiedSystem, Tensor, np.ndarray]:
-    """Guides sorted by cell, what they should give (G,), and of which kind they are, (G,)."""
+) -> tuple[TiedSystem, np.ndarray]:
+    """Guides sorted by cell, and of which kind they are, (G,)."""
     found: list[Entries] = []
     kinds, start, kind = [], 0, 0
     for guide in guides:
@@ -311,5 +322,4 @@ def _sorted_guides(
         kinds.append(np.repeat(np.arange(kind, kind + rows), count))
         start, kind = start + condition.rows, kind + rows
     system = _sorted(evaluator, found, start, channels, n, lazily)
-    wanted = torch.cat([guide.condition.values.T.reshape(-1) for guide in guides])[torch.from_numpy(system.order)]
-    return system, wanted, np.concatenate(kinds)[system.order]
+    return system, np.concatenate(kinds)[system.order]
