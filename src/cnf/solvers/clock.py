@@ -30,8 +30,9 @@ class Clock:
 class GuideTable:
     """Guides of all cells: rows (G, n), sorted by cell, with cell k from starts[k] on.
 
-    `order` says which condition each row is, counted guide by guide, row by row, point by point. Those of one `kind` (G,) in a cell count together; `column` (n,) is what functions count, `faint` how much weights
-    count beside guides.
+    `order` says which condition each row is, counted guide by guide, row by row, point by point. Those of
+    one `kind` (G,) in a cell count together; `column` (n,) is what functions count, `faint` how much weights count
+    beside guides.
     """
 
     table: Table

@@ -261,7 +261,7 @@ class GuideRows:
 
 
 def in_order(targets: Sequence[Tensor], order: np.ndarray) -> Tensor:
-    """Right-hand sides (P, R), counted constraint by constraint, row by row, point by point -> those numbers of them."""
+    """Right-hand sides (P, R), counted constraint by constraint, row by row, point by point -> these of them."""
     return torch.cat([t.T.reshape(-1) for t in targets])[torch.from_numpy(order)]
 
 
