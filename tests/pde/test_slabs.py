@@ -14,6 +14,7 @@ from cnf.bases import Cells
 from cnf.domains import Difference, Disk, Timed
 from cnf.errors import CnfWarning, ProblemError
 from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.evening import evened
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of
 from cnf.solvers import marching
@@ -161,6 +162,44 @@ def test_stages_are_the_slab(factor: str, stages: int, monkeypatch):
     assert field.certificate.exact and field.certificate.rank == int(field.basis.active().sum())
     whole = build_field(question, orders_of(question), mesh).solve()  # with gradients: nothing is taken apart
     assert len(made) == stages and torch.allclose(found, whole(x), rtol=0, atol=1e-10 * float(found.abs().max()))
+
+
+def test_evened_slabs():
+    """Two slabs, each cut at another place: both get both cuts; one small cell in one of four does not spread."""
+    cells = Cells([0, 0, 0], [1, 1, 1]).cut([0], 2)
+    found = evened(cells.cut([0], 0).cut([1], 1), 2)
+    boxes = [{(*a[:2], *b[:2]) for a, b in zip(found.lower, found.upper, strict=True) if a[2] == t} for t in (0.0, 0.5)]
+    assert boxes[0] == boxes[1] and len(boxes[0]) == 4 and found.count == 8
+    several = cells.cut([0, 1], 2)
+    small = several
+    for _ in range(3):
+        small = small.cut([0], 0).cut([0], 1)
+    assert evened(small, 2) is small and evened(small, None) is small
+
+
+def test_equal_slabs_share_a_factor(monkeypatch):
+    """Heat in a box, four slabs whose cells come in different orders: a factor for the first, one for the others."""
+    problem = cnf.Problem(
+        coordinates="x y t",
+        domain=Timed(cnf.Box((0, 0), (1, 1)), 0, 0.4),
+        equations={
+            "interior": r"u_t = \Delta u",
+            "boundary": r"u = x y",
+            "t = 0": r"u = x y + \sin(\pi x) \sin(\pi y)",
+        },
+    )
+    cells = Cells([0, 0, 0], [1, 1, 0.4]).cut([0], 2).cut([0, 1], 2)
+    cells = cells.cut([0, 2], 0).cut([1, 3], 1)
+    made: list = []
+    monkeypatch.setattr(marching, "StagedFactor", _counted(made, marching.StagedFactor))
+    question = question_of(problem)
+    field = build_field(question, orders_of(question), Mesh.of(evened(cells, 2), (7, 7, 4))).eval()
+    x = problem.domain.random(200, torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        off = field(x)[:, 0] - x[:, 0] * x[:, 1]
+    wanted = torch.sin(np.pi * x[:, 0]) * torch.sin(np.pi * x[:, 1]) * torch.exp(-2 * np.pi**2 * x[:, 2])
+    assert len(made) <= 2 and field.certificate.exact
+    assert (off - wanted).abs().max() < 2e-3
 
 
 def test_guides_hold_from_slab_to_slab():

@@ -115,6 +115,9 @@ class MarchedFactor:
     def _slab(self, number: int) -> _Slab:
         ties, slab, owner = self.ties, self.slab, self._owner
         cells = np.flatnonzero(slab == number)
+        cells = cells[np.lexsort(self.centres[cells].T)]  # in the same order in slabs with the same cells
+        local = np.empty(len(slab), dtype=np.int64)
+        local[cells] = np.arange(len(cells))
         rows = np.flatnonzero(slab[owner] == number)
         touched = np.flatnonzero(self._last[ties.rows] == number)
         here = slab[ties.cells[touched]] == number
@@ -123,17 +126,17 @@ class MarchedFactor:
         alone = entries[count[ties.rows[entries]] == 1]
         joint = entries[count[ties.rows[entries]] > 1]
         shared, numbers = np.unique(ties.rows[joint], return_inverse=True)
-        staged = self._in_stages(cells, rows, alone, joint, numbers, shared)
+        staged = self._in_stages(cells, local, rows, alone, joint, numbers, shared)
         if staged is not None:
             placed = np.arange(len(rows) + len(alone))
             return _Slab(None, staged, cells, rows, ties.rows[alone], shared, placed, past)
-        places = np.concatenate([np.searchsorted(cells, owner[rows]), np.searchsorted(cells, ties.cells[alone])])
+        places = local[np.concatenate([owner[rows], ties.cells[alone]])]
         order = np.argsort(places, kind="stable")
         placed = np.empty_like(order)
         placed[order] = np.arange(len(order))
         whole = np.concatenate([self.table[rows], ties.vectors[alone]])[order]
         bounds = np.searchsorted(places[order], np.arange(len(cells) + 1))
-        inner = Ties(len(shared), numbers, np.searchsorted(cells, ties.cells[joint]), ties.vectors[joint])
+        inner = Ties(len(shared), numbers, local[ties.cells[joint]], ties.vectors[joint])
         guides = None if self.guides is None else self.guides.as_they_are(cells)
         metric = self.metric.of(cells) if guides is None else guides.metric(0.0, self.active[cells])
         system = _System(whole, bounds, inner, metric)
@@ -143,6 +146,7 @@ class MarchedFactor:
     def _in_stages(
         self,
         cells: np.ndarray,
+        local: np.ndarray,
         rows: np.ndarray,
         alone: np.ndarray,
         joint: np.ndarray,
@@ -154,11 +158,11 @@ class MarchedFactor:
         if clock is None or clock.degree > MOST_STAGES:
             return None
 
-        owner = np.concatenate([np.searchsorted(cells, c) for c in (self._owner[rows], ties.cells[alone])])
+        owner = local[np.concatenate([self._owner[rows], ties.cells[alone]])]
         at, tied_at = clock.rows.of(rows), clock.ties.of(ties.rows[alone])
         at = Instants(np.concatenate([at.moment, tied_at.moment]), np.concatenate([at.place, tied_at.place]))
         ends = float(clock.ends[cells[0], 0]), float(clock.ends[cells[0], 1])
-        places = np.searchsorted(cells, ties.cells[joint])
+        places = local[ties.cells[joint]]
         found = separate_slab(
             joined(clock.table.of(rows), clock.vectors.of(alone)),
             owner,

@@ -23,6 +23,7 @@ from cnf.solvers.null_space import LocalFactor, TiedFactor
 from cnf.solvers.separation import Frame, Separated, SeparatedSlab
 
 CORRECTIONS = 4
+ROUNDED = 1e-16  # of the weights: rows as large as one that miss less are not corrected
 HALF = 0.5  # of what is missing: corrections that leave more are the last
 MOST_STAGES = 8  # with more, V mixes them up: its condition is 4e3 with 8 of Radau's moments, 1e7 with 14
 REAL = 1e-12  # imaginary part of a rate that has none, relative to it
@@ -118,6 +119,8 @@ class StagedFactor:
         found = self._solve(right, tied, wanted)
         off = self._missing(found, right, tied)
         for _ in range(CORRECTIONS):
+            if self._size(*off) <= ROUNDED * np.linalg.norm(found):
+                break
             better = found + self._solve(*off, None)
             left = self._missing(better, right, tied)
             gain = self._size(*left) / max(self._size(*off), 1e-300)

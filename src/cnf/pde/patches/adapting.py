@@ -21,6 +21,7 @@ from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.edges import edge_potentials
+from cnf.pde.patches.evening import evened, is_steady
 from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
@@ -39,6 +40,7 @@ from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
+STEADY = 6  # in time for boxes of the plane whose slabs are solved in stages, as many as the degree
 CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
 COARSE, ROUGH = 10, 1e-2  # times the target, and at most: where degrees are climbed, they follow formulas as well
 DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
@@ -91,7 +93,7 @@ def cut_cells(
     goal = BEST if target is None else max(target, ROUNDING)
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
     climbing = smooth and is_shaped(question, corners)
-    usual = degrees_on(domain, carries(question, orders))
+    usual = degrees_on(domain, carries(question, orders), is_steady(question))
     degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
@@ -142,7 +144,9 @@ def cut_cells(
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
                     continue
-            found = solve_round(question, orders, mesh_of(refine(last, orders), degree))
+            cells = refine(last, orders)
+            cells = evened(cells, orders.time) if is_steady(question) else cells
+            found = solve_round(question, orders, mesh_of(cells, degree))
         least = int(np.argmin([r.worst for r in rounds]))  # may be neither the first round nor the last
         if least not in estimates and min(estimates.values()) > goal:
             estimates[least] = estimate_of(least)[0]
@@ -176,7 +180,7 @@ def known_cells(
     if carried:
         functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
-    return cells
+    return evened(cells, orders.time) if is_steady(question) else cells
 
 
 def climbs(domain: Domain) -> bool:
@@ -226,11 +230,16 @@ def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) 
     return cut_at(cells, breaks(question)) if domain._is_box else cells
 
 
-def degrees_on(domain: Domain, carried: bool = False) -> tuple[int, ...]:
-    """Along every coordinate; what is carried along varies in time as it does in space."""
+def degrees_on(domain: Domain, carried: bool = False, steady: bool = False) -> tuple[int, ...]:
+    """Along every coordinate; what is carried along varies in time as it does in space.
+
+    In stages, a slab over a box of the plane is a few problems of the plane, with the degree that these have.
+    """
     if carried:
         in_space, in_time = CARRIED[domain.dimension]
         return (*(in_space,) * (domain.dimension - 1), in_time)
+    if steady and domain._is_box and isinstance(domain, Timed) and domain.dimension == 3:
+        return (DEGREES[2], DEGREES[2], STEADY)
     found = [DEGREES[domain.dimension]] * domain.dimension
     if isinstance(domain, Timed):
         found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
@@ -262,7 +271,10 @@ def followed_by(domain: Domain, degree: Sequence[int]) -> list[int]:
     more costs less there than all the cells that would make up for it.
     """
     spare = FINER if domain.dimension == 3 and not isinstance(domain, Timed) else 0
-    return [p - 2 + spare for p in degree]
+    found = [p - 2 + spare for p in degree]
+    if isinstance(domain, Timed) and domain.dimension == 3:
+        found[-1] += 1  # equations are of first order in time
+    return found
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:

@@ -1,0 +1,48 @@
+"""Evening: slabs of time with the same cells in space, where they are nearly the same anyway.
+
+Equal slabs share a factor, so a cell more in each of them costs less than cells of their own in every one: what moves
+about in a box asks for small cells everywhere, sooner or later.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cnf.bases.cells import Cells
+from cnf.operators.coefficients import DataFunction
+from cnf.operators.frame import symbol
+from cnf.pde.patches.layout import cut_together
+from cnf.pde.patches.question import Question
+
+GROWTH = 2.0  # times as many cells at most
+WIDER = 1.5  # than another slab's cell at the same place: cut
+
+
+def is_steady(question: Question) -> bool:
+    """Whether coefficients do not depend on time, as far as formulas say: then slabs are solved in stages."""
+    if question.time is None:
+        return False
+    clock = symbol(question.space.coordinates[question.time])
+    terms = [term for condition in question.constraints for row in condition.operator.rows for term in row]
+    return not any(term.coefficient.has(clock, DataFunction) for term in terms)
+
+
+def evened(cells: Cells, time: int | None) -> Cells:
+    """Every slab cut as finely as any slab is at the same place; the same cells if these were too many more."""
+    if time is None:
+        return cells
+    found = cells
+    others = [k for k in range(cells.dimension) if k != time]
+    while True:
+        low, high = found.lower[:, others], found.upper[:, others]
+        boxes, number = np.unique(np.concatenate([low, high], axis=1), axis=0, return_inverse=True)
+        corner, end = boxes[:, : len(others)], boxes[:, len(others) :]
+        meet: np.ndarray = np.all((corner[:, None] < end) & (corner < end[:, None]), axis=2)  # (b, b)
+        narrowest = np.where(meet[:, :, None], end - corner, np.inf).min(axis=1)  # (b, D - 1)
+        wide = np.zeros(found.lower.shape, dtype=bool)
+        wide[:, others] = (end - corner)[number.ravel()] > WIDER * narrowest[number.ravel()]
+        if not wide.any():
+            return found
+        found = cut_together(found, wide, time)
+        if found.count > GROWTH * cells.count:
+            return cells
