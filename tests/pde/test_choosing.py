@@ -37,16 +37,32 @@ EVIDENCE = {
         problem({"interior": r"-\Delta u = e^{-((x - 0.3)^2 + (y - 0.6)^2) / 0.0001}", "boundary": "u = 0"}),
         "a formula in it varies",
     ),
+    "swings in time": (
+        cnf.Problem(
+            "x y t",
+            domain={**SQUARE, "time": [0, 1]},
+            equations=[
+                {"on": "interior", "equation": r"u_{tt} - \Delta u = 0"},
+                {"on": "boundary", "equation": r"u = \cos(17 t)"},
+                {"on": "t = 0", "equation": "u = 1"},
+                {"on": "t = 0", "equation": "u_t = 0", "name": "at rest"},
+            ],
+        ),
+        "",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_what_is_known_beforehand(name: str):
-    """Corners, jumps, layers, waves and peaks show in geometry, equations and formulas; nothing is solved."""
+    """Corners, jumps, layers, waves and peaks show in geometry, equations and formulas; nothing is solved.
+
+    Three swings in time are smooth: that patches have low degrees in time says nothing of the solution.
+    """
     given, words = EVIDENCE[name]
     found = roughness(question_of(given))
     assert words in found and bool(words) == bool(found)
-    assert bool(roughness(question_of(given), corners=False)) == (name not in ("smooth", "corner"))
+    assert bool(roughness(question_of(given), corners=False)) == (name not in ("smooth", "corner", "swings in time"))
 
 
 def test_lengths_of_equations():
@@ -81,15 +97,35 @@ def test_rough_problems_go_to_patches_at_once(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_one_round_of_patches_may_be_enough(monkeypatch: pytest.MonkeyPatch):
-    """With a target on a box; without one, waves are as accurate as ever."""
+    """On a box: in one round with a target, to rounding without one; waves are not tried."""
     with monkeypatch.context() as patched:
         patched.setattr(choosing, "solve_problem", refuse)
         exact = {"u": r"\sin(\pi x) \sin(\pi y)"}
         quick = problem(SMOOTH, solve={"target": 1e-6}, exact=exact).solve()
+        best = problem(SMOOTH, exact=exact).solve()
     assert quick.measured is not None and max(quick.errors.values()) < 1e-6 and len(quick.tuning.trials) == 1
     assert "one round meets the target" in quick.choice
-    monkeypatch.setattr(choosing, "solve_on_patches", refuse)
-    assert problem(SMOOTH).solve().measured is None
+    assert best.measured is not None and max(best.errors.values()) < 1e-13 and best.estimate < 1e-13
+    assert "exact to rounding" in best.choice
+
+
+def test_a_look_that_does_not_do_leaves_it_to_waves(monkeypatch: pytest.MonkeyPatch):
+    """Where the first cells of patches would take longer than a look may, none is solved, and waves have their turn."""
+    monkeypatch.setattr(choosing, "AIMED", 1e-9)
+    monkeypatch.setattr("cnf.pde.patches.adapting.solve_round", refuse)
+    answer = problem(SMOOTH, solve={"target": 1e-6}).solve()
+    assert answer.measured is None and answer.estimate < 1e-6
+
+
+def test_patches_after_waves_have_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch):
+    """Two minutes in all without a target, and four times what waves took, but two minutes at least, with one."""
+    given = {}
+    monkeypatch.setattr(choosing, "solve_on_patches", lambda *_, seconds, **__: given.update(seconds=seconds))
+    monkeypatch.setattr(choosing, "worked_since", lambda started: 50.0)
+    choosing.patches_in_time(problem(SMOOTH), None, (0.0, 0.0))
+    assert given["seconds"] == choosing.SECONDS - 50
+    choosing.patches_in_time(problem(SMOOTH, solve={"target": 1e-6}), None, (0.0, 0.0))
+    assert given["seconds"] == 200.0
 
 
 def test_integrals_are_not_looked_at():

@@ -32,7 +32,7 @@ class QR(Solver):
         if not 0 < self.cutoff < 1:
             raise CnfError(f"the cutoff of QR lies between 0 and 1; got {self.cutoff!r}")
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> QRFactor:
         matrix = as_dense(matrix)
         m, n = matrix.shape
         if m > n:
@@ -85,6 +85,15 @@ class QRFactor(Factor):
         target = b * self.scale_rows[:, None]
         x = self._inverse(target)
         return x + self._inverse(target - self.matrix @ x) if self.refine else x
+
+    def corrected(self, x: Tensor, b: Tensor) -> Tensor:
+        """x (n, k), almost a solution, moved as little as makes it one."""
+        return x + self._inverse(b * self.scale_rows[:, None] - self.matrix @ x)
+
+    @property
+    def passed(self) -> int:
+        """Conditions that are not left out."""
+        return self.shape[0] - int((self.passing.diagonal() == NEVER).sum())
 
     def _inverse(self, target: Tensor) -> Tensor:
         return self._spread(torch.linalg.solve_triangular(self.passing.T, target, upper=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
+from cnf.errors import ProblemError
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.aligned import meets_faces
@@ -31,7 +31,15 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import MARKED, refine
-from cnf.pde.patches.rounds import Adapted, Round, contradicted, field_difference, solve_round
+from cnf.pde.patches.rounds import (
+    Adapted,
+    Round,
+    clocks,
+    contradicted,
+    field_difference,
+    solve_round,
+    worked_since,
+)
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.patches.solid import first_solid_cells, shapes_of
@@ -53,6 +61,8 @@ ROUNDING = 1e-13  # estimates do not get below this: no target is followed any f
 BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
+NEXT = 3  # times as long as this round: the next one, with its second opinion
+WORK = 3e-10  # seconds, times the third power of the functions of a cell: eliminating it, on one processor
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
@@ -67,14 +77,16 @@ def adapt(
     report: Callable[[Round], object],
     missed: Callable[[Solution], float] = lambda solution: 0.0,
     most: int = ROUNDS,
+    seconds: float | None = None,
 ) -> Adapted:
     """Refine until the estimate is below the target, or nothing more is to be had, in so many rounds at `most`.
 
     With `most` = 0 there is one round, which is not estimated. `probes` (P, D) compare fields; the estimate is never
-    below what `missed` says that a field misses of its boundary.
+    below what `missed` says that a field misses of its boundary. What would take more than `seconds` from its first
+    cells on is refused; without them, it is `SECONDS` without a target, and as long as it takes with one.
     """
     found = climb_solid if climbs(question.domain) else cut_cells
-    return found(question, orders_of(question), target, probes, report, missed, most)
+    return found(question, orders_of(question), target, probes, report, missed, most, seconds)
 
 
 def cut_cells(
@@ -85,9 +97,10 @@ def cut_cells(
     report: Callable[[Round], object],
     missed: Callable[[Solution], float],
     most: int,
+    seconds: float | None = None,
 ) -> Adapted:
     """As `adapt`: smaller cells where the field is off, or higher degrees, and a second opinion of a higher one yet."""
-    started = time.perf_counter()
+    started = clocks()
     domain = question.domain
     corners = corner_functions(question, orders)
     goal = BEST if target is None else max(target, ROUNDING)
@@ -98,6 +111,8 @@ def cut_cells(
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
     cells = known_cells(question, orders, corners, usual, goal)
+    functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+    allowed = time_for(cells.count, functions, target, seconds)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
@@ -129,7 +144,7 @@ def cut_cells(
             last = found
             if most < 1:
                 return Adapted((found,), 0, math.nan, False)
-            stuck = len(rounds) >= most or _stuck(rounds, started, target)
+            stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
             promising = min(last.worst, moved / NEARLY) <= goal or raised or first
@@ -196,6 +211,7 @@ def climb_solid(
     report: Callable[[Round], object],
     missed: Callable[[Solution], float],
     most: int,
+    seconds: float | None = None,
 ) -> Adapted:
     """As `adapt`. Formulas are followed only so far by the first cells: higher degrees follow them further.
 
@@ -215,8 +231,22 @@ def climb_solid(
     while accuracy < ROUGH and not climb.can_be_judged(cells):
         accuracy *= 10
         cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
-    seconds = SECONDS if target is None else math.inf
-    return climb.run(cells, report, most, seconds)
+    allowed = SECONDS if target is None else math.inf
+    return climb.run(cells, report, most, allowed if seconds is None else seconds)
+
+
+def time_for(cells: int, functions: int, target: float | None, seconds: float | None) -> float:
+    """Seconds that refinement may take; those given are refused if the first round and its second opinion take more."""
+    if seconds is None:
+        return SECONDS if target is None else math.inf
+    expected = NEXT * WORK * cells * functions**3
+    if expected > seconds:
+        raise ProblemError(
+            f"{cells} patches of {functions} functions would take about {expected:.0f} s, more than the {seconds:.0f} "
+            "s that they may; use method = 'patches' to have them take their time",
+            ("solve", "method"),
+        )
+    return seconds
 
 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
@@ -345,12 +375,12 @@ def interface_formulas(question: Question) -> list[Formula]:
     return found
 
 
-def _stuck(rounds: list[Round], started: float, target: float | None) -> bool:
+def _stuck(rounds: list[Round], started: tuple[float, float], allowed: float) -> bool:
     """Whether more rounds are of no use, or take too long."""
-    last, spent = rounds[-1], time.perf_counter() - started
+    last, spent = rounds[-1], worked_since(started)
     conditions = last.conditions
     growing = conditions * 2 > MOST_CONDITIONS
-    long = target is None and spent + 3 * last.seconds > SECONDS
+    long = spent + NEXT * last.seconds > allowed
     worst = [r.worst for r in rounds]
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])

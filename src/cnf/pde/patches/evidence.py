@@ -32,7 +32,7 @@ def roughness(question: Question, corners: bool = True) -> str:
     if length < SHORT:
         return f"its equations have a length of {length:.2g} of the domain, of waves or layers"
     whole = Cells(domain.lower, domain.upper)
-    degree = [p - 2 for p in degrees_on(domain)]
+    degree = [max(degrees_on(domain)) - 2] * domain.dimension  # in time too, where patches have less: waves have not
     cells = follow(whole, degree, asked_formulas(question, orders), CLOSELY, question.seed, orders.time)
     extent = np.subtract(domain.upper, domain.lower)
     width = float(((cells.upper - cells.lower) / extent).min())

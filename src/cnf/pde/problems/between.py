@@ -17,8 +17,11 @@ import torch
 from torch import Tensor
 
 from cnf.certificate.sizes import natural_sizes
+from cnf.constraints import Constraint
 from cnf.errors import CnfError, CnfWarning
+from cnf.field import ConstrainedField
 from cnf.pde.patches.formulas import Formula, known_formulas, largest
+from cnf.pde.problems.guiding import guided, make_guides
 from cnf.pde.problems.planning import build_field
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning import HeldOutEquations, Settings
@@ -81,11 +84,16 @@ def differ_from_second(problem: Problem, settings: Settings, solution: Solution)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", CnfWarning)
         asked = problem.elsewhere(problem.seed + OTHER)
+
+        def around(other: ConstrainedField) -> list[Constraint]:
+            functions = other.basis.size * len(problem.space.channels)
+            return make_guides(problem, functions, problem.seed + OTHER)
+
         own = math.inf if missed is None else float(missed(solution))
         for factor in FACTORS:
             try:
                 other = build_field(problem, asked, replace(settings, steps=0).widened(factor), problem.seed + OTHER)
-                second = other.eval().solve(measure=False)
+                second = other.eval().solve(measure=False) if not settings.guided else guided(other, around(other))
             except CnfError:
                 continue
             off = 0.0 if missed is None else float(missed(second))

@@ -3,10 +3,11 @@
 Geometry and formulas are known before anything is solved. Where they say that the solution is not smooth (jumps, narrow
 features, waves or layers shorter than the domain), patches come first: waves would spend their time for nothing.
 Corners count if there is a target: some solutions are smooth there all the same, and waves then more accurate. Where
-nothing is known against waves, and a target is given, one round of patches is looked at, which takes a part of the time
-that waves take to tune; if it meets the target, that is the answer. Otherwise waves come first: where a solution is
-smooth they are the most accurate, and they take any domain and any order. Whoever came first and misses what was asked
-for, the other has a try.
+nothing is known against waves, patches on a box are looked at, for no more than the time that waves take to tune: if
+they meet the target, or rounding without one, that is the answer. Otherwise waves come first: where a solution is
+smooth they take any domain, any order and any number of coordinates. Whoever came first and misses what was asked for,
+the other has a try, unless its first cells already say that it would take longer than is left: the time of two minutes,
+or, with a target, several times what was spent.
 """
 
 from __future__ import annotations
@@ -17,13 +18,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cnf.errors import CnfError, CnfWarning, ProblemError, UnderdeterminedError
+from cnf.pde.patches.adapting import ROUNDING, SECONDS
 from cnf.pde.patches.evidence import roughness
+from cnf.pde.patches.rounds import clocks, worked_since
 from cnf.pde.problems.answer import Answer
 from cnf.pde.problems.on_patches import question_of, refuse_unsuitable, solve_on_patches
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import solve_problem
 from cnf.pde.tuning.trial import Report
 
+AIMED = 20.0  # seconds that a look at patches may take if there is a target
+LOOK, LOOKS = 8.0, 4  # seconds and rounds without one
+FLAT = 2  # coordinates up to which patches come down to rounding in that time
+LONGER = 4.0  # times as long as waves: what patches may take where those miss a target
 PATCHES = "solved on patches"
 WAVES = "waves over the whole domain"
 
@@ -36,15 +43,19 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
         return solve_problem(problem, report)
     aimed = problem.solving.target is not None  # else accuracy counts for more than time
     rough = roughness(question_of(problem), corners=aimed)
-    if not rough and aimed and one_round_may_do(problem):
-        looked = tried(lambda: solve_on_patches(problem, report, most=1))
-        if isinstance(looked, Answer) and (good_enough(looked) or looked.tuning.interrupted):
-            return replace(looked, choice=f"{PATCHES}: one round meets the target, before {WAVES} were tried")
-    ways = [lambda: solve_problem(problem, report, bool(rough)), lambda: solve_on_patches(problem, report)]
-    first, second = ways[::-1] if rough else ways
+    looked = tried(lambda: look_at_patches(problem, report)) if not rough and one_round_may_do(problem) else None
+    if isinstance(looked, Answer) and (as_good_as_it_gets(looked) or looked.tuning.interrupted):
+        why = "one round meets the target" if aimed else "exact to rounding"
+        return replace(looked, choice=f"{PATCHES}: {why}, before {WAVES} were tried")
+    started = clocks()
+    ways = [lambda: solve_problem(problem, report, bool(rough)), lambda: patches_in_time(problem, report, started)]
+    limit = None if aimed else SECONDS
+    first, second = (lambda: solve_on_patches(problem, report, seconds=limit), ways[0]) if rough else ways
     found = tried(first)
     if isinstance(found, Answer) and (good_enough(found) or found.tuning.interrupted):
-        return replace(found, choice=f"{PATCHES}: {rough}") if rough else found
+        if rough:
+            return replace(found, choice=f"{PATCHES}: {rough}")
+        return better(found, looked, rough) if isinstance(looked, Answer) else found
     try:
         other = tried(second)
     except KeyboardInterrupt:
@@ -52,6 +63,25 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
             raise
         return replace(found, tuning=replace(found.tuning, interrupted=True))
     return better(*((other, found) if rough else (found, other)), rough)
+
+
+def look_at_patches(problem: Problem, report: Report | None) -> Answer:
+    """One round if there is a target, else as many as are quick, to rounding."""
+    if problem.solving.target is not None:
+        return solve_on_patches(problem, report, most=1, seconds=AIMED)
+    return solve_on_patches(problem, report, most=LOOKS, target=ROUNDING, seconds=LOOK)
+
+
+def patches_in_time(problem: Problem, report: Report | None, started: tuple[float, float]) -> Answer:
+    """Patches after waves that missed what was asked for, within the time that this leaves them."""
+    spent = worked_since(started)
+    left = SECONDS - spent if problem.solving.target is None else max(SECONDS, LONGER * spent)
+    return solve_on_patches(problem, report, seconds=left)
+
+
+def as_good_as_it_gets(answer: Answer) -> bool:
+    """Whether waves have nothing to add: the target is met, or rounding without one."""
+    return good_enough(answer) and (answer.problem.solving.target is not None or answer.estimate <= ROUNDING)
 
 
 def tried(way: Callable[[], Answer]) -> Answer | CnfError:
@@ -89,6 +119,8 @@ def patches_take(problem: Problem) -> bool:
 
 def one_round_may_do(problem: Problem) -> bool:
     """On boxes with conditions on their sides: measurements inside and integrals take patches many rounds."""
+    if problem.solving.target is None and problem.domain.dimension > FLAT:
+        return False
     return problem.domain._is_box and all(p.kind not in ("file", "nowhere") for p in problem._placing.places)
 
 

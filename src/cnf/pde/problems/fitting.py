@@ -13,27 +13,23 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import scipy.linalg
 import torch
-from torch import Tensor
 
-from cnf.bases.basis import Basis
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.problems.between import difference, draw_probes
+from cnf.pde.problems.guiding import OTHER, weighed_rows
 from cnf.pde.problems.planning import build_basis, build_field, first_settings
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning import HeldOutEquations, Settings
 from cnf.pde.tuning.trial import Report, Trial, Tuning, as_mapping
 from cnf.solution import Solution
-from cnf.systems.assembly import evaluated
 from cnf.systems.expansions import expand_over
 from cnf.systems.formulation import KnownAccount, SavedWeights
 
 COPIES = 6  # times as many conditions as the field has
-OTHER = 31  # added to the seed for every copy
 FACTORS = (0.175, 0.25, 0.35, 0.5, 0.75)  # on the bandwidths where tuning begins
 MOST = 1000  # conditions of the field: beyond, fits take minutes
 OFF = 1e-2  # residual between the points from which on an exact field is of no use
@@ -129,21 +125,3 @@ def fitted(problem: Problem, settings: Settings, conditions: Sequence[Constraint
     with torch.no_grad():
         expansion = expand_over(basis, basis.snapshot(), table, KnownAccount("least squares"))
     return Solution(problem.space, basis, expansion, constraints=problem.constraints)
-
-
-@torch.no_grad()
-def weighed_rows(basis: Basis, conditions: Sequence[Constraint]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (M, C N) and right-hand sides (M,); every row of an operator is of order one, whatever its derivatives."""
-    evaluator, channels = basis.snapshot(), len(basis.space.channels)
-    every = {(r, c) for condition in conditions for r in range(condition.values.shape[1]) for c in range(channels)}
-    rows: list[Tensor] = []
-    right: list[Tensor] = []
-    for condition in conditions:
-        count, width = condition.values.shape
-        block = condition.values.new_zeros(width, count, channels, basis.size)
-        for (r, c), part in evaluated(evaluator, basis.size, condition.expanded(), every):
-            block[r, :, c] += part
-        size = block.square().sum(dim=(2, 3)).mean(dim=1).sqrt().clamp_min(1e-300)  # (R,)
-        rows.append((block / size[:, None, None, None]).flatten(2).flatten(0, 1))
-        right.append((condition.values.T / size[:, None]).reshape(-1))
-    return torch.cat(rows).numpy(), torch.cat(right).numpy()

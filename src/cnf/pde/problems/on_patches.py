@@ -45,9 +45,20 @@ WHERE = ("solve", "method")
 FEW_LEFT_OPEN = 0.01  # of the functions: what follows from other conditions leaves some free
 
 
-def solve_on_patches(problem: Problem, report: Report | None = None, most: int = ROUNDS) -> Answer:
-    """Refine, solve, certify; `report` is called with every round, of which there are so many at `most`."""
+def solve_on_patches(
+    problem: Problem,
+    report: Report | None = None,
+    most: int = ROUNDS,
+    target: float | None = None,
+    seconds: float | None = None,
+) -> Answer:
+    """Refine, solve, certify; `report` is called with every round, of which there are so many at `most`.
+
+    `target`: another than that of the problem; `seconds`: what it may take, refused at once if the first cells take
+    longer.
+    """
     started = time.perf_counter()
+    target = problem.solving.target if target is None else target
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
@@ -64,7 +75,7 @@ def solve_on_patches(problem: Problem, report: Report | None = None, most: int =
     question = lowered(question_of(problem))
     try:
         missed = partial(miss_values, problem, probes)
-        adapted = adapt(question, problem.solving.target, probes, tell, missed, most)
+        adapted = adapt(question, target, probes, tell, missed, most, seconds)
     except OverdeterminedError:
         where = crowded(problem)
         raise ProblemError(

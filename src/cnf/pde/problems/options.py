@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # mistakes in writing are answered before torch is imported
 
 BASES = ("random-fourier", "rbf", "skewed-rbf", "hermite")
 COUNTS = {1: 80, 2: 500, 3: 900}  # interior points by dimension, unless given
+MANY_COORDINATES = 600  # and in four and more: functions are short there, and guides take the place of points
 LOOSEST = 1e-2  # relative residual that can be called meeting a condition
 METHODS = ("auto", "waves", "patches")
 LOCAL = ("polynomials", "waves")

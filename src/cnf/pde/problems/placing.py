@@ -14,7 +14,7 @@ from cnf.errors import CnfError, ProblemError
 from cnf.pde.domains.corners import crowd
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.problems.equation import Equation
-from cnf.pde.problems.options import COUNTS, LARGEST
+from cnf.pde.problems.options import COUNTS, LARGEST, MANY_COORDINATES
 from cnf.pde.problems.parameters import in_file
 from cnf.pde.problems.places import (
     HELD_OUT,
@@ -116,7 +116,7 @@ class Placing:
         """How many points the interior gets."""
         if self.cloud is not None:
             return self.cloud.points.shape[0]
-        return self.problem.points.count or COUNTS.get(self.problem.domain.dimension, 1200)
+        return self.problem.points.count or COUNTS.get(self.problem.domain.dimension, MANY_COORDINATES)
 
     def count(self, equation: Equation, place: Place, share: float) -> int:
         """How many points an equation gets."""

@@ -14,8 +14,11 @@ from cnf.bases.kernels import Gaussian, Pole
 from cnf.constraints import Constraint, Space
 from cnf.errors import ProblemError, RepeatedAnchorError
 from cnf.field import ConstrainedField
+from cnf.operators.expansion import has_integrals
+from cnf.pde.problems.guiding import GUIDES, guided, make_guides
 from cnf.pde.problems.problem import Problem
-from cnf.pde.tuning import HeldOutEquations, Plan, Settings, make_objective
+from cnf.pde.tuning import Guiding, HeldOutEquations, Plan, Settings, make_objective
+from cnf.solution import Solution
 from cnf.solvers import Auto
 from cnf.training.losses import Loss
 
@@ -26,6 +29,9 @@ NARROWEST = 0.25  # and below which it never goes: functions that do not see eac
 WIDEST = 8.0  # bandwidth over the extent of the domain that it never exceeds
 PROBES = 300
 BEST = 1e-13  # residual between the points: below, there is nothing to gain but rounding
+GOOD = 1e-10  # and without a target, from where on fields are guided
+GUIDED_SIZES = (2.0, 1.5, 1.25)  # functions per condition of guided fields: the first that is not too much work
+MOST_WORK = 2.5e11  # additions and multiplications of one solve, ten seconds of a processor
 SAFELY = 0.1  # of the target: a field with that residual between the points is good enough
 
 
@@ -49,7 +55,39 @@ def make_plan(problem: Problem) -> Plan:
         steps=problem.tuning.steps if "spread" in free else 0,
         seed=problem.seed,
         enough=max(BEST, SAFELY * (problem.solving.target or 0.0)),
+        guiding=make_guiding(problem) if objective == "held-out" and {"bandwidth", "size"} <= free else None,
     )
+
+
+def make_guiding(problem: Problem) -> Guiding | None:
+    """How fields are guided by the equations between the points; None where that is not what was asked, or too much.
+
+    A field that is open on purpose is the smoothest one, which guides know nothing of.
+    """
+    rows, channels = problem.conditions, len(problem.space.channels)
+    sizes = [
+        size
+        for size in GUIDED_SIZES
+        if guided_work(rows, channels * count_functions(problem.space, problem.constraints, size)) <= MOST_WORK
+    ]
+    asked = problem.tuning.objective is None and problem.solving.underdetermined == "refuse"
+    if not asked or not sizes or any(has_integrals(c.operator) for c in problem.constraints):
+        return None
+    known: dict[bool, list[Constraint]] = {}
+
+    def solve(field: ConstrainedField, rehearsal: bool) -> Solution:
+        if rehearsal not in known:
+            share = REHEARSAL / rows if rehearsal else 1.0
+            known[rehearsal] = make_guides(problem, channels * field.basis.size, problem.seed, share)
+        return guided(field, known[rehearsal])
+
+    return Guiding(solve, max(GOOD, SAFELY * (problem.solving.target or 0.0)), sizes[0])
+
+
+def guided_work(m: int, n: int) -> float:
+    """Multiplications and additions for m conditions, n functions and their guides."""
+    g = GUIDES * n
+    return 2 * n * m**2 + 4 * g * n * m - 2 * g * m**2 + 2 * (g + n - m) * (n - m) ** 2
 
 
 def choose_objective(problem: Problem, held_out: HeldOutEquations | None, probes: Tensor) -> tuple[str, Loss]:

@@ -143,9 +143,9 @@ class Problem:
         """The equations at other points of the same parts, where they are not imposed."""
         return self._placing.checks()
 
-    def elsewhere(self, seed: int) -> tuple[Constraint, ...]:
-        """The same equations at as many other points."""
-        return self._placing.constraints(seed=seed)
+    def elsewhere(self, seed: int, share: float = 1.0) -> tuple[Constraint, ...]:
+        """The same equations at as many other points, or at a share of them."""
+        return self._placing.constraints(share, seed)
 
     def drawn(self) -> tuple[Constraint, ...]:
         """The equations at points drawn uniformly, for figures that are reported."""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from cnf.pde.tuning.choices import OBJECTIVES
     from cnf.pde.tuning.objectives import HeldOutEquations, make_objective
     from cnf.pde.tuning.trial import Settings, Trial, Tuning
-    from cnf.pde.tuning.tuner import Plan, tune
+    from cnf.pde.tuning.tuner import Guiding, Plan, tune
     from cnf.training.bandwidth import ScanStep, tune_bandwidth
 
 __getattr__, __dir__ = late_names(
@@ -18,7 +18,7 @@ __getattr__, __dir__ = late_names(
             "cnf.pde.tuning.choices": "OBJECTIVES",
             "cnf.pde.tuning.objectives": "HeldOutEquations make_objective",
             "cnf.pde.tuning.trial": "Settings Trial Tuning",
-            "cnf.pde.tuning.tuner": "Plan tune",
+            "cnf.pde.tuning.tuner": "Guiding Plan tune",
             "cnf.training.bandwidth": "ScanStep tune_bandwidth",
         }
     ),
@@ -26,6 +26,7 @@ __getattr__, __dir__ = late_names(
 
 __all__ = [
     "OBJECTIVES",
+    "Guiding",
     "HeldOutEquations",
     "Plan",
     "ScanStep",

@@ -18,6 +18,7 @@ class Settings:
 
     `spread` and `steps` belong to `SkewedRBF`: how far the widths of its functions are drawn apart, and how many
     training steps every covariance had afterwards. `poles`: whether functions with poles in corners and holes join.
+    `guided`: whether the equations between the points decide on what the conditions leave free.
     """
 
     bandwidth: tuple[float, ...]
@@ -25,6 +26,7 @@ class Settings:
     spread: float = 0.0
     steps: int = 0
     poles: bool = False
+    guided: bool = False
 
     def widened(self, factor: float, axis: int | None = None) -> Settings:
         """All bandwidths, or that of one coordinate, multiplied by a factor."""

@@ -3,8 +3,10 @@
 In order: one common factor on all bandwidths by a line search; the bandwidth of every coordinate on its own; the number
 of functions; for `SkewedRBF` how far the widths are spread, then training steps on all of them. A large problem is
 rehearsed with fewer points first; the full size then only walks on from what the rehearsal found, towards smaller
-bandwidths, since closer points resolve more. Trials are compared by what their systems say; only the field that wins is
-measured condition by condition, and if that finds more than the system knew, the next best has its turn.
+bandwidths, since closer points resolve more. Where that leaves the equations off between the points, fields are guided
+by the equations there: dearer, but better by orders of magnitude, so they are tuned in a rehearsal as well and solved
+once at full size. Trials are compared by what their systems say; only the field that wins is measured condition by
+condition, and if that finds more than the system knew, the next best has its turn.
 """
 
 from __future__ import annotations
@@ -30,9 +32,21 @@ from cnf.training.search import search_line, walk
 SCAN, REFINE, RATIO = 4, 4, math.log(2.0)
 SIDESTEP = math.log(1.5)  # first step along one coordinate
 SHRINK = math.log(0.8)  # step of the walk at full size
+WORTH_IT = math.log10(3.0)  # how much better guided fields must be, at the same bandwidths, to go on with them
+WIDEN = math.log(1.5)  # first step from the bandwidths of ordinary fields to those of guided ones, which may be wider
 SIZES = (3.0,)  # functions per condition tried besides the first
+GUIDED_SCAN, GUIDED_REFINE, GUIDED_STEPS = 2, 2, 2  # trials: first ones, narrowing, at full size
 SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
 CANDIDATES = 4  # fields that are measured at most until one is as exact as its system says
+
+
+@dataclass(frozen=True)
+class Guiding:
+    """How a field is solved with guides, fewer of them in a rehearsal (True), when, and with how many functions."""
+
+    solve: Callable[[ConstrainedField, bool], Solution]
+    above: float  # residual between the points that is worth it
+    size: float  # functions per condition at full size
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,7 @@ class Plan:
     steps: int = 0  # training steps of all covariances at the end
     enough: float = 1e-13  # residual between the points at which to stop; there is nothing to gain but rounding below
     seed: int = 0
+    guiding: Guiding | None = None  # if the equations are known between their points
 
 
 @dataclass
@@ -70,8 +85,13 @@ class Search:
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore", CnfWarning)  # the final certificate repeats what still holds
-                trial = self.measured(build(settings).eval().solve(measure=False), settings, started)
+                built = build(settings).eval()
+                guiding = self.plan.guiding if settings.guided else None
+                solution = built.solve(measure=False) if guiding is None else guiding.solve(built, rehearsal)
+                trial = self.measured(solution, settings, started)
             full = not rehearsal
+            if full and settings.guided:
+                self.trained[len(self.trials)] = built  # it keeps its weights: no need to solve it again
         except CnfError:
             trial, full = Trial(as_mapping(settings), math.inf, exact=False, missed=math.inf), False
         self.record(trial, settings, full)
@@ -149,8 +169,10 @@ def run(search: Search) -> None:
         settings = tune_poles(search, settings, rehearsal)
     if "size" in plan.free and not search.done:
         settings = tune_size(search, settings, rehearsal)
-    if rehearsal:
-        settings = continue_at_full_size(search, settings)
+    known = search.attempt(settings, False) if rehearsal else -math.inf
+    guided = tune_guided(search, settings, rehearsal) if worth_guiding(search) else None
+    if guided is None and known > search.enough:
+        settings = walk_at_full_size(search, settings, known)
     if "spread" in plan.free:
         settings = tune_spread(search, settings)
     if plan.steps:
@@ -202,17 +224,50 @@ def tune_size(search: Search, start: Settings, rehearsal: bool) -> Settings:
     return best
 
 
-def continue_at_full_size(search: Search, start: Settings) -> Settings:
-    """What the rehearsal found, then smaller bandwidths while they help."""
+def walk_at_full_size(search: Search, start: Settings, known: float) -> Settings:
+    """From what the rehearsal found, whose score at full size is `known`, to smaller bandwidths while they help."""
 
     def attempt(logarithm: float) -> float:
         return search.attempt(start.widened(math.exp(logarithm)), False)
 
-    known = attempt(0.0)
-    if known < search.enough:
-        return start
     moved, _ = walk(attempt, 0.0, known, SHRINK, 3)
     return start.widened(math.exp(moved))
+
+
+def worth_guiding(search: Search) -> bool:
+    """Whether the best field at full size is off by more than it need be."""
+    guiding, best = search.plan.guiding, search.best
+    return guiding is not None and (best is None or search.trials[best].residual > guiding.above)
+
+
+def tune_guided(search: Search, start: Settings, rehearsal: bool) -> Settings | None:
+    """One factor on the bandwidths of a guided field, in the rehearsal if there is one; None if that is no better."""
+    guiding = search.plan.guiding
+    assert guiding is not None
+    known = min(t.score for t in search.trials if t.conditions == search.trials[0].conditions)
+    start = replace(start, guided=True, size=search.plan.start.size)
+    if not search.attempt(start, rehearsal) < known - WORTH_IT:
+        return None  # at a singularity, for instance
+    tried = [(search.trials[-1].score, start)]
+
+    def attempt(logarithm: float) -> float:
+        if logarithm == 0.0:
+            return tried[0][0]
+        settings = start.widened(math.exp(logarithm))
+        if any(score < search.enough for score, _ in tried):
+            return math.inf
+        tried.append((search.attempt(settings, rehearsal), settings))
+        return tried[-1][0]
+
+    search_line(attempt, 0.0, WIDEN, GUIDED_SCAN, GUIDED_REFINE)
+    best = min(tried, key=lambda found: found[0])[1]
+    best = replace(best, size=guiding.size) if rehearsal else best
+    for _ in range(GUIDED_STEPS if rehearsal else 0):
+        search.attempt(best, False)
+        if search.trials[-1].exact:
+            break
+        best = best.widened(math.exp(-WIDEN))  # sums of more functions are rounded more
+    return best
 
 
 def tune_spread(search: Search, start: Settings) -> Settings:
@@ -264,7 +319,8 @@ def finish(search: Search) -> tuple[Trial, ConstrainedField]:
         return search.leader()[1], solved_for_good(search.plan.build(search.leader()[0]))
     for _ in range(CANDIDATES):
         best = search.best
-        built = solved_for_good(search.trained.get(best) or search.plan.build(search.settings[best]))
+        built = search.trained.get(best) or search.plan.build(search.settings[best])
+        built = solved_for_good(built, search.settings[best].guided)
         found = built.solution.certificate
         if found.exact or not search.trials[best].exact:
             break
@@ -274,13 +330,16 @@ def finish(search: Search) -> tuple[Trial, ConstrainedField]:
     return search.trials[best], built
 
 
-def solved_for_good(built: ConstrainedField) -> ConstrainedField:
-    """Solved and measured; by singular values if the plain factorisation misses conditions, and they miss less."""
+def solved_for_good(built: ConstrainedField, guided: bool = False) -> ConstrainedField:
+    """Solved and measured; by singular values if the plain factorisation misses conditions, and they miss less.
+
+    Fields that were `guided` have their weights already; others would be those of an ordinary field.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)
         first = built.eval().solution.certificate
         quick = built.solver
-        if first.exact or quick == Auto():
+        if first.exact or guided or quick == Auto():
             return built
         built.solver = Auto()
         if not built.solution.certificate.worst < first.worst:
