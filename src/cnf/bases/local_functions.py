@@ -80,6 +80,60 @@ class Products:
             return found
         return {index: value[:, self._columns] for index, value in found.items()}
 
+    def rows(self, z: Tensor, half: Tensor, requests: Sequence[Request]) -> Tensor:
+        """What requests ask for of all functions, (P, K, n): every sum of products is worked out and written once."""
+        asked = [index for request in requests for index in request.weights]
+        tables = [self._table(z[:, k], k, {i[k] for i in asked}, half[:, k]) for k in range(z.shape[1])]
+        found = []
+        for request in requests:
+            first, last = [], []
+            for index, weight in request.weights.items():
+                *before, end = [t[n] for t, n in zip(tables, index, strict=True)]
+                scale = weight if weight.dim() == 0 else weight[:, None]
+                first.append(_product([before[0] * scale, *before[1:]]) if before else scale.expand(z.shape[0], 1))
+                last.append(end)
+            found.append(torch.bmm(torch.stack(first, dim=2), torch.stack(last, dim=1)).flatten(1))
+        rows = torch.stack(found, dim=1) if len(found) > 1 else found[0][:, None]
+        return rows if self._columns is None else rows[:, :, self._columns.to(z.device)]
+
+    def sums(self, z: Tensor, half: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
+        """What requests ask for of the functions times weights (cells, n, C) of the cells of the points (P,), (P, K).
+
+        One coordinate after the other, the first for all points of a cell at once: no function is ever worked out at
+        a point as a whole.
+        """
+        asked = [index for request in requests for index in request.weights]
+        order = torch.argsort(cells, stable=True)
+        tables = [self._table(z[order, k], k, {i[k] for i in asked}, half[order, k]) for k in range(z.shape[1])]
+        blocks = _blocks(cells[order])
+        whole = self._as_products(weights)  # (cells, C, p_1 + 1, rest)
+        first: dict[tuple[int, int], Tensor] = {}
+        each: dict[tuple[int, Index], Tensor] = {}
+        for request in requests:
+            for index in request.weights:
+                known, key = (request.channel, index[0]), (request.channel, index)
+                if known not in first:
+                    first[known] = _in_blocks(tables[0][index[0]], whole[:, request.channel], blocks)
+                if key not in each:
+                    each[key] = _contracted(first[known], [t[n] for t, n in zip(tables[1:], index[1:], strict=True)])
+        found = []
+        for request in requests:
+            parts = [
+                each[request.channel, index] * (weight if weight.dim() == 0 else weight[order])
+                for index, weight in request.weights.items()
+            ]
+            found.append(sum(parts[1:], start=parts[0]))
+        return torch.empty_like(z[:, :1].expand(-1, len(found))).index_copy(0, order, torch.stack(found, dim=1))
+
+    def _as_products(self, weights: Tensor) -> Tensor:
+        """Weights (cells, n, C) with those of the products that are left out, (cells, C, p_1 + 1, rest)."""
+        by_channel = weights.transpose(1, 2)
+        if self._columns is not None:
+            every = int(np.prod([p + 1 for p in self.degree]))
+            none = weights.new_zeros(weights.shape[0], weights.shape[2], every)
+            by_channel = none.index_copy(2, self._columns.to(weights.device), by_channel)
+        return by_channel.unflatten(2, (self.degree[0] + 1, -1))
+
     def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
         """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""
         matrix = chebyshev_table(z, self.degree[axis])
@@ -87,6 +141,36 @@ class Products:
         return {
             n: matrix if n == 0 else matrix @ torch.linalg.matrix_power(slope, n) / half[:, None] ** n for n in orders
         }
+
+
+def _blocks(cells: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Points of sorted cells (P,) in blocks of cells with as many each: the cells (B,), and their points (B, q)."""
+    numbers, counts = torch.unique_consecutive(cells, return_counts=True)
+    starts = counts.cumsum(0) - counts
+    found = []
+    for count in torch.unique(counts).tolist():
+        own = counts == count
+        found.append((numbers[own], starts[own][:, None] + torch.arange(count, device=cells.device)))
+    return found
+
+
+def _in_blocks(table: Tensor, matrices: Tensor, blocks: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Rows (P, p) times the matrix (p, r) of their cell, out of (cells, p, r): (P, r)."""
+    if len(blocks) == 1:
+        ((numbers, rows),) = blocks
+        return torch.bmm(table.unflatten(0, rows.shape), matrices[numbers]).flatten(0, 1)
+    found = table.new_empty(table.shape[0], matrices.shape[2])
+    for numbers, rows in blocks:
+        own = torch.bmm(table[rows], matrices[numbers])
+        found = found.index_copy(0, rows.flatten(), own.flatten(0, 1))
+    return found
+
+
+def _contracted(found: Tensor, tables: Sequence[Tensor]) -> Tensor:
+    """(P, n) with the products of all coordinates but the first, summed up with the tables of these: (P,)."""
+    for table in tables:
+        found = torch.bmm(table[:, None], found.unflatten(1, (table.shape[1], -1)))[:, 0]
+    return found[:, 0]
 
 
 @dataclass(frozen=True)

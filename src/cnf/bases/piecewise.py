@@ -299,12 +299,29 @@ class PiecewiseEvaluator:
     def local_rows(self, x: Tensor, cells: Tensor, requests: Sequence[Request]) -> Tensor:
         """Functions of the given cells (P,) at the points (P, D): (P, K, n)."""
         number = cells.cpu().numpy()
+        z, half = self._on_reference(x, number)
+        if isinstance(self.functions, Products):
+            rows = self.functions.rows(z, half, requests)
+        else:
+            rows = combine(self.functions.derivatives(z, half, wanted(requests)), requests)
+        return torch.cat([rows, self._corner_rows(x, number, half, requests)], dim=2) if self.extra else rows
+
+    def sums(self, x: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
+        """`local_rows` times weights (cells, n, C) of the given cells (P,), (P, K)."""
+        if not isinstance(self.functions, Products):
+            return _summed(self.local_rows(x, cells, requests), weights[cells], requests)
+        number, known = cells.cpu().numpy(), self.exponents.shape[0]
+        z, half = self._on_reference(x, number)
+        found = self.functions.sums(z, half, cells, requests, weights[:, :known])
+        if not self.extra:
+            return found
+        return found + _summed(self._corner_rows(x, number, half, requests), weights[cells, known:], requests)
+
+    def _on_reference(self, x: Tensor, number: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Points (P, D) as those of the reference cell, and half the sides of their own, both (P, D)."""
         low, high = self.cells.lower[number], self.cells.upper[number]
         centre, half = (torch.from_numpy(a).to(x) for a in ((low + high) / 2, (high - low) / 2))
-        z = (x - centre) / half
-        found = self.functions.derivatives(z, half, wanted(requests))
-        rows = combine(found, requests)
-        return torch.cat([rows, self._corner_rows(x, number, half, requests)], dim=2) if self.extra else rows
+        return (x - centre) / half, half
 
     def _corner_rows(self, x: Tensor, number: np.ndarray, half: Tensor, requests: Sequence[Request]) -> Tensor:
         """The columns of corner functions, (P, K, extra), zero for patches at no corner."""
@@ -351,3 +368,8 @@ class PiecewiseEvaluator:
         n = local.shape[2]
         columns = (cells[:, None] * n + torch.arange(n, device=x.device))[:, None].expand_as(local)
         return x.new_zeros(x.shape[0], local.shape[1], self.cells.count * n).scatter(2, columns, local)
+
+
+def _summed(rows: Tensor, weights: Tensor, requests: Sequence[Request]) -> Tensor:
+    """Rows (P, K, n) times weights (P, n, C) of the channels that are asked for, (P, K)."""
+    return torch.stack([(rows[:, k] * weights[:, :, r.channel]).sum(dim=1) for k, r in enumerate(requests)], dim=1)

@@ -283,16 +283,12 @@ class CellExpansion(Expansion):
 
     def in_cells(self, probe: Probe, cells: Tensor) -> Tensor:
         """The field of the given cells (P,), (P, K)."""
-        table = self._by_cell
-        step = max(1, ENTRIES // (table.shape[1] * len(probe.requests)))
+        step = max(1, 4 * ENTRIES // (self.evaluator.work * len(probe.requests)))  # most are never there at once
         parts = []
         for start in range(0, probe.points.shape[0], step):
             rows = slice(start, start + step)
             requests = [r.at(rows) for r in probe.requests]
-            local = self.evaluator.local_rows(probe.points[rows], cells[rows], requests)  # (P, K, n)
-            own = table[cells[rows]]  # (P, n, C)
-            each = [(local[:, k] * own[:, :, r.channel]).sum(dim=1) for k, r in enumerate(requests)]
-            parts.append(torch.stack(each, dim=1))
+            parts.append(self.evaluator.sums(probe.points[rows], cells[rows], requests, self._by_cell))
         found = torch.cat(parts) if parts else self.weights.new_zeros(0, len(probe.requests))
         return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 

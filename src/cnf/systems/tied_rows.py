@@ -232,7 +232,10 @@ def _added_up(
     for e in entries:
         for start in range(0, len(e.cells), step):
             part = slice(start, start + step)
-            rows = e.sign * evaluator.local_rows(e.points[part], e.cells[part], [e.request.at(part)])[:, 0]
+            request = e.request.at(part)
+            if e.sign != 1:
+                request = Request(request.channel, {index: e.sign * w for index, w in request.weights.items()})
+            rows = evaluator.local_rows(e.points[part], e.cells[part], [request])[:, 0]
             to = (where[done + start : done + start + len(rows)],)
             whole[:, e.request.channel, :polynomials].index_put_(to, rows[:, :polynomials], accumulate=True)
             if evaluator.extra:  # one weight for all channels of a corner function
