@@ -14,7 +14,9 @@ from cnf.bases import Cells, Piecewise
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.domains import Disk
 from cnf.pde.patches import adapting, opinions
+from cnf.pde.patches.adapting import degrees_on
 from cnf.pde.patches.building import Mesh, build_field
+from cnf.pde.patches.refining import graded
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.on_patches import question_of, share_left_open
@@ -145,3 +147,24 @@ def test_solids_are_open_below_the_rank_of_their_layout(rank: int, is_open: bool
     answer = SimpleNamespace(field=SimpleNamespace(basis=basis), certificate=SimpleNamespace(channels=2))
     mesh = SimpleNamespace(shaped=object.__new__(Solid), shaped_layout=SimpleNamespace(count=30))
     assert (share_left_open(answer, mesh, rank) > 0) == is_open
+
+
+def test_cells_beside_narrow_ones_are_at_most_twice_as_wide():
+    """A square cut five times around (0.49, 0.49): then no cell is beside one less than half as wide."""
+    cells = Cells([0, 0], [1, 1])
+    for _ in range(5):
+        for axis in (0, 1):
+            cells = cells.cut(cells.locate(np.array([[0.49, 0.49]])), axis)
+    found = graded(cells)
+    width = found.upper - found.lower
+    ratios = [width[f.first] / width[f.second] for f in found.faces() if f.second >= 0]
+    assert np.max(ratios) <= 2 and np.min(ratios) >= 0.5
+    assert found.count > cells.count and np.isclose(width.prod(axis=1).sum(), 1)
+
+
+def test_an_easy_target_begins_with_a_lower_degree_in_boxes():
+    """1e-4 asks for degree 8 in the plane and 6 in space, 1e-6 and no target for as many as before; time as before."""
+    plane, space = cnf.Box((0, 0), (1, 1)), cnf.Box((0, 0, 0), (1, 1, 1))
+    assert degrees_on(plane, goal=1e-4) == (8, 8) and degrees_on(space, goal=1e-4) == (6, 6, 6)
+    assert degrees_on(plane, goal=1e-6) == degrees_on(plane) == (12, 12)
+    assert degrees_on(cnf.domains.Timed(cnf.Box((0,), (1,)), 0, 1), goal=1e-4) == (12, 12)

@@ -30,7 +30,7 @@ from cnf.pde.patches.opinions import FINER, difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
-from cnf.pde.patches.refining import MARKED, refine
+from cnf.pde.patches.refining import MARKED, graded, refine
 from cnf.pde.patches.rounds import (
     Adapted,
     Round,
@@ -47,6 +47,7 @@ from cnf.pde.patches.solid_surface import meets_surface
 from cnf.solution import Solution
 
 DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
+EASY, LOWER = 1e-5, {2: 8, 3: 6}  # a target from which on lower degrees do in boxes, and these by dimension
 DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
 STEADY = 6  # in time for boxes of the plane whose slabs are solved in stages, as many as the degree
 CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
@@ -106,7 +107,8 @@ def cut_cells(
     goal = BEST if target is None else max(target, ROUNDING)
     smooth = all(c.exponents.real.min() > 1 for c in corners)  # elsewhere higher degrees do not see what they all miss
     climbing = smooth and is_shaped(question, corners)
-    usual = degrees_on(domain, carries(question, orders), is_steady(question))
+    easy = BEST if corners else goal
+    usual = degrees_on(domain, carries(question, orders), is_steady(question), easy)
     degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
@@ -192,6 +194,8 @@ def known_cells(
         question.seed,
         orders.time,
     )
+    if question.domain._is_box and question.domain.dimension == 2 and question.time is None and not corners:
+        cells = graded(cells)
     if carried:
         functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
@@ -260,11 +264,13 @@ def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) 
     return cut_at(cells, breaks(question)) if domain._is_box else cells
 
 
-def degrees_on(domain: Domain, carried: bool = False, steady: bool = False) -> tuple[int, ...]:
+def degrees_on(domain: Domain, carried: bool = False, steady: bool = False, goal: float = BEST) -> tuple[int, ...]:
     """Along every coordinate; what is carried along varies in time as it does in space.
 
     In stages, a slab over a box of the plane is a few problems of the plane, with the degree that these have.
     """
+    if goal >= EASY and domain._is_box and not isinstance(domain, Timed) and domain.dimension in LOWER:
+        return (LOWER[domain.dimension],) * domain.dimension
     if carried:
         in_space, in_time = CARRIED[domain.dimension]
         return (*(in_space,) * (domain.dimension - 1), in_time)

@@ -14,6 +14,7 @@ from cnf.pde.patches.rounds import Round
 MARKED = 0.03  # cells that are off by more than that share of the worst are cut
 TAIL = 0.5  # a coordinate is cut if its last coefficients are that large beside those of the others
 LOW = 2  # degrees along the others: products of high degrees say nothing about directions
+STEEPEST = 2.5  # times as wide: cells beside others in the plane, before anything is solved
 SMALLEST = 1e-9  # cells, of a domain that is no box
 
 
@@ -37,6 +38,23 @@ def refine(last: Round, orders: Orders) -> Cells:
     if last.mesh.shaped is not None:
         cut &= width > SMALLEST * np.subtract(cells.upper.max(axis=0), cells.lower.min(axis=0)).max()
     return cut_together(cells, cut, time)
+
+
+def graded(cells: Cells) -> Cells:
+    """The same with neighbours at most twice as wide as each other.
+
+    What a narrow source makes of a field fades with the distance from it, not at once: without the cells between,
+    polynomials of wide cells beside narrow ones follow it badly, and it takes many rounds to find that out.
+    """
+    while True:
+        width = cells.upper - cells.lower
+        cut = np.zeros(width.shape, dtype=bool)
+        for first, second in [(face.first, face.second) for face in cells.faces() if face.second >= 0]:
+            cut[first] |= width[first] > STEEPEST * width[second]
+            cut[second] |= width[second] > STEEPEST * width[first]
+        if not cut.any():
+            return cells
+        cells = cut_together(cells, cut, None)
 
 
 def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | None) -> np.ndarray:
