@@ -17,7 +17,7 @@ from cnf.pde.patches.jumps import breaks
 from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther
 from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
-from cnf.pde.problems.on_patches import question_of
+from cnf.pde.problems.on_patches import question_of, solve_on_patches
 
 PROBES = torch.linspace(0, 1, 400, dtype=torch.float64)[:, None]
 L_SHAPE = cnf.domains.Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
@@ -146,3 +146,12 @@ def test_functions_of_corners_leave_nothing_open():
     answer = cnf.Problem("x y", **entries, solve={"method": "patches", "target": 1e-6}).solve()
     error = max(answer.errors.values())
     assert error / 3 < answer.estimate < max(10 * error, 1e-11), (error, answer.estimate)
+
+
+def test_what_the_size_of_weights_decides_is_no_claim():
+    """Slopes around a disk and 1e-8 u: the level of u = e^x cos y is off by 0.1 and more, in all fields alike."""
+    right = r"n_x e^x \cos y - n_y e^x \sin y + 0.00000001 e^x \cos y"
+    equations = {"interior": r"\Delta u = 0", "boundary": rf"\partial_n u + 0.00000001 u = {right}"}
+    entries = {"domain": Disk((0, 0), 1), "equations": equations, "exact": r"e^x \cos y"}
+    answer = solve_on_patches(cnf.Problem("x y", **entries, solve={"method": "patches", "target": 1e-5}), most=1)
+    assert answer.estimate > max(answer.errors.values()) / 3

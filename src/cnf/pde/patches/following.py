@@ -23,6 +23,22 @@ NOTHING = 1e-9  # what a condition makes of a free motion, relative to what it m
 
 def free_motions(conditions: Sequence[Constraint], lower: Sequence[float], upper: Sequence[float]) -> np.ndarray:
     """Fields of first degree that all conditions map to zero, (K, C, 1 + D): constants, slopes in the unit box."""
+    values, vectors = _motions(conditions, lower, upper)
+    frame = conditions[0].operator._needs_frame()
+    return vectors[:, values <= NOTHING**2].T.reshape(-1, len(frame.channels), 1 + len(frame.coordinates))
+
+
+def least_restrained(conditions: Sequence[Constraint], lower: Sequence[float], upper: Sequence[float]) -> float:
+    """What conditions make of the motion that they restrain least, relative to others; of those that are not free."""
+    values, _ = _motions(conditions, lower, upper)
+    restrained = values[values > NOTHING**2]
+    return float(np.sqrt(restrained.min())) if len(restrained) else 1.0
+
+
+def _motions(
+    conditions: Sequence[Constraint], lower: Sequence[float], upper: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """How strongly conditions restrain fields of first degree, squared, (N,), and these fields, (N, N) in columns."""
     centre, half = (np.add(upper, lower) / 2), float(np.subtract(upper, lower).max()) / 2
     frame = conditions[0].operator._needs_frame()
     size = len(frame.channels) * (1 + len(frame.coordinates))
@@ -41,7 +57,7 @@ def free_motions(conditions: Sequence[Constraint], lower: Sequence[float], upper
         flat = (rows / np.where(scale > 0, scale, 1.0)[:, :, None, None]).reshape(-1, size)
         total += flat.T @ flat / max(1, len(flat))
     values, vectors = np.linalg.eigh(total)
-    return vectors[:, values <= NOTHING**2].T.reshape(-1, len(frame.channels), size // len(frame.channels))
+    return values, vectors
 
 
 def _of_first_degree(z: np.ndarray, index: tuple[int, ...]) -> np.ndarray:

@@ -13,6 +13,7 @@ from torch import Tensor
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.patches.building import Mesh, build_field
+from cnf.pde.patches.following import least_restrained
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
@@ -23,6 +24,7 @@ from cnf.solution import Solution
 
 FINER = 2  # degrees that the second opinion has more
 WEAKER = 1 / 3  # strength of its guides
+HARDLY = 1e-4  # of what conditions make of other fields
 SLOWEST = 0.8  # what is left from one difference to the next, at most
 
 
@@ -73,6 +75,10 @@ def difference_to(
     off = field_difference(found.solution, finer.solution, probes, question.asked)
     if not isinstance(found.mesh.shaped, Shaped):
         return off * slowly(found, finer)
+    domain = question.domain
+    held = least_restrained(question.constraints, domain.lower, domain.upper)
+    if held < HARDLY:  # a level that next to nothing holds: what equations miss between the points moves it
+        off = max(off, found.worst / held)
     if off > goal or finer.mesh.cells is not found.mesh.cells:
         return off
     coarser = coarser_of(found, rounds, question, orders)
