@@ -32,8 +32,7 @@ def question(domain: cnf.domains.Domain, inside: str = r"-\Delta u = 4"):
 
 
 def adapted(domain: cnf.domains.Domain, inside: str, target: float, most: int = 40) -> adapting.Adapted:
-    probes = domain.fill(300, "halton", 0)
-    return adapting.adapt(question(domain, inside), target, probes, lambda found: None, most=most)
+    return adapting.adapt(question(domain, inside), target, lambda found: None, most=most)
 
 
 # -- higher degrees -----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -15,11 +17,12 @@ from cnf.pde.patches.adapting import corner_functions
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.jumps import breaks
 from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of, solve_on_patches
 
-PROBES = torch.linspace(0, 1, 400, dtype=torch.float64)[:, None]
+PROBES = Probes(torch.linspace(0, 1, 400, dtype=torch.float64)[:, None], torch.full((400,), 1 / 400))
 L_SHAPE = cnf.domains.Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
 
 
@@ -90,7 +93,7 @@ def test_guides_of_the_second_opinion_are_weaker(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(adapting, "solve_round", watched)
     question = asked(L_SHAPE, interior=r"-\Delta u = 4", boundary="u = 0")
-    adapting.adapt(question, 1e-3, L_SHAPE.fill(200, "halton", 0), lambda found: None, most=1)
+    adapting.adapt(question, 1e-3, lambda found: None, most=1)
     assert seen == [1.0, WEAKER]
 
 
@@ -103,8 +106,7 @@ def test_strength_of_guides_counts():
         mesh = Mesh.of(first_cells(domain), (8, 8), domain)
         object.__setattr__(mesh, "strength", strength)
         fields.append(build_field(question, orders_of(question), mesh).eval().solve())
-    probes = domain.fill(200, "halton", 0)
-    assert 1e-12 < field_difference(*fields, probes) < 1e-3
+    assert 1e-12 < field_difference(*fields, Probes.of(domain, 0, count=200)) < 1e-3
 
 
 def test_kinks_at_the_ends_cut_nothing():
@@ -155,3 +157,38 @@ def test_what_the_size_of_weights_decides_is_no_claim():
     entries = {"domain": Disk((0, 0), 1), "equations": equations, "exact": r"e^x \cos y"}
     answer = solve_on_patches(cnf.Problem("x y", **entries, solve={"method": "patches", "target": 1e-5}), most=1)
     assert answer.estimate > max(answer.errors.values()) / 3
+
+
+def test_probes_see_what_is_small():
+    """The mean over a square of a spot e^{-q} of width 0.002 is pi s^2; uniform points see nothing of it."""
+    square, s = cnf.Box((0, 0), (1, 1)), 0.002
+    edges = sorted({0.0, 1.0, *(c + k * s for c in (0.4137,) for k in (-8, -4, -2, -1, 0, 1, 2, 4, 8))})
+    cells = Cells([0, 0], [1, 1])
+    for axis in (0, 1):
+        for edge in edges[1:-1]:
+            inside = np.flatnonzero((cells.lower[:, axis] < edge) & (edge < cells.upper[:, axis]))
+            cells = cells.cut(inside, axis, [edge] * len(inside))
+
+    def spot(probes: Probes) -> float:
+        q = (probes.points - 0.4137).square().sum(dim=1) / s**2
+        return float(probes.mean(torch.exp(-q)[:, None]))
+
+    found = Probes.of(square, 0, cells)
+    assert spot(found) == pytest.approx(math.pi * s**2, rel=0.1)
+    assert float(found.mean(found.points[:, :1])) == pytest.approx(0.5, abs=0.02)
+    assert spot(Probes.of(square, 0)) < 0.1 * math.pi * s**2
+
+
+def test_estimate_of_a_spot():
+    """u = e^{-q}, 0.002 wide: the estimate is relative to the spot, not to the nothing around it."""
+    q = r"\frac{(x - 0.4137)^2 + (y - 0.6291)^2}{s^2}"
+    answer = cnf.Problem(
+        "x y",
+        domain=cnf.Box((0, 0), (1, 1)),
+        parameters={"s": 0.002, "q": q},
+        equations={"interior": r"-\Delta u = \frac{4}{s^2} (1 - q) e^{-q}", "boundary": "u = 0"},
+        exact="e^{-q}",
+        solve={"method": "patches", "target": 1e-5},
+    ).solve()
+    (error,) = answer.errors.values()
+    assert answer.certificate.exact and answer.estimate < 1e-5 and error < 3 * answer.estimate

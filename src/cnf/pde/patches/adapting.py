@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
@@ -29,6 +28,7 @@ from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.opinions import FINER, difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question, holds_along
 from cnf.pde.patches.refining import MARKED, graded, refine
 from cnf.pde.patches.rounds import (
@@ -74,29 +74,27 @@ MANY = 20_000  # conditions from which on patience is short
 def adapt(
     question: Question,
     target: float | None,
-    probes: Tensor,
     report: Callable[[Round], object],
-    missed: Callable[[Solution], float] = lambda solution: 0.0,
+    missed: Callable[[Solution, Probes], float] = lambda solution, probes: 0.0,
     most: int = ROUNDS,
     seconds: float | None = None,
 ) -> Adapted:
     """Refine until the estimate is below the target, or nothing more is to be had, in so many rounds at `most`.
 
-    With `most` = 0 there is one round, which is not estimated. `probes` (P, D) compare fields; the estimate is never
-    below what `missed` says that a field misses of its boundary. What would take more than `seconds` from its first
+    With `most` = 0 there is one round, which is not estimated. The estimate is never below what `missed` says that a
+    field misses of its boundary, relative to its size at the probes. What would take more than `seconds` from its first
     cells on is refused; without them, it is `SECONDS` without a target, and as long as it takes with one.
     """
     found = climb_solid if climbs(question.domain) else cut_cells
-    return found(question, orders_of(question), target, probes, report, missed, most, seconds)
+    return found(question, orders_of(question), target, report, missed, most, seconds)
 
 
 def cut_cells(
     question: Question,
     orders: Orders,
     target: float | None,
-    probes: Tensor,
     report: Callable[[Round], object],
-    missed: Callable[[Solution], float],
+    missed: Callable[[Solution, Probes], float],
     most: int,
     seconds: float | None = None,
 ) -> Adapted:
@@ -115,6 +113,7 @@ def cut_cells(
     cells = known_cells(question, orders, corners, usual, goal)
     functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
     allowed = time_for(cells.count, functions, target, seconds)
+    probes = Probes.of(domain, question.seed, cells)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
@@ -135,7 +134,7 @@ def cut_cells(
         if shared and number:
             off = max(off, apart(found.solution, rounds[number - 1].solution))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        known = max(off, missed(found.solution), contradiction)
+        known = max(off, missed(found.solution, probes), contradiction)
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
@@ -145,7 +144,7 @@ def cut_cells(
             report(found)
             last = found
             if most < 1:
-                return Adapted((found,), 0, math.nan, False)
+                return Adapted((found,), 0, math.nan, False, probes)
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
             moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
@@ -178,7 +177,7 @@ def cut_cells(
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
     estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
-    return Adapted(tuple(rounds), best, estimate, interrupted)
+    return Adapted(tuple(rounds), best, estimate, interrupted, probes)
 
 
 def known_cells(
@@ -211,9 +210,8 @@ def climb_solid(
     question: Question,
     orders: Orders,
     target: float | None,
-    probes: Tensor,
     report: Callable[[Round], object],
-    missed: Callable[[Solution], float],
+    missed: Callable[[Solution, Probes], float],
     most: int,
     seconds: float | None = None,
 ) -> Adapted:
@@ -227,7 +225,7 @@ def climb_solid(
     def mesh_on(cells: Cells, degree: int) -> Mesh:
         return Mesh.of(cells, (degree,) * 3, question.domain, (), base, question.regions, stiffness)
 
-    climb = Climb(question, orders, mesh_on, goal, probes, missed)
+    climb = Climb(question, orders, mesh_on, goal, Probes.of(question.domain, question.seed), missed)
     begin, formulas = cells_to_begin_with(question, ()), asked_formulas(question, orders)
     degree = min(max(round(CLIMBED - math.log10(goal)), LEAST_CLIMBED), DEGREES[3])
     accuracy = max(min(COARSE * goal, ROUGH), 1e-9)

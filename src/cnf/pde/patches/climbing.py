@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from cnf.bases.cells import Cells
 from cnf.errors import ProblemError
 from cnf.pde.patches.building import Mesh
 from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Adapted, Round, contradicted, field_difference, solve_round
@@ -43,8 +42,8 @@ class Climb:
     orders: Orders
     mesh_on: Callable[[Cells, int], Mesh]
     goal: float
-    probes: Tensor
-    missed: Callable[[Solution], float]
+    probes: Probes
+    missed: Callable[[Solution, Probes], float]
     rounds: list[Round] = field(default_factory=list)
     estimates: dict[int, float] = field(default_factory=dict)  # by round
     interrupted: bool = False
@@ -118,7 +117,7 @@ class Climb:
         before, difference = (self._apart(self.rounds[-k - 1], self.rounds[-k]) for k in (2, 1))
         ratio = difference / before if before > 0 else 0.0
         contradiction = contradicted(self.question, self.orders, last.mesh, last.solution)
-        found = max(to_come(difference, ratio), self.missed(last.solution), contradiction)
+        found = max(to_come(difference, ratio), self.missed(last.solution, self.probes), contradiction)
         found = found if found > self.goal else max(found, last.violation)
         self.estimates[len(self.rounds) - 1] = found
         return found, ratio
@@ -150,7 +149,7 @@ class Climb:
             known, key=lambda k: (not (known[k] <= self.goal and rounds[k].exact), known[k]), default=len(rounds) - 1
         )
         estimate = max(known[best], rounds[best].violation) if best in known else math.nan
-        return Adapted(tuple(rounds), best, estimate, self.interrupted)
+        return Adapted(tuple(rounds), best, estimate, self.interrupted, self.probes)
 
 
 def to_come(difference: float, ratio: float) -> float:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
@@ -16,6 +15,7 @@ from cnf.pde.patches.building import Mesh, build_field
 from cnf.pde.patches.following import least_restrained
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import SMALLEST
 from cnf.pde.patches.rounds import Round, channel_sizes, field_difference, solved
@@ -65,10 +65,10 @@ def difference_to(
     rounds: Sequence[Round],
     question: Question,
     orders: Orders,
-    probes: Tensor,
+    probes: Probes,
     goal: float,
 ) -> float:
-    """How far a field is off by a second opinion, as a part of its size over the probes (P, D).
+    """How far a field is off by a second opinion, as a part of its size over the probes.
 
     `rounds`: those before, one of which may serve as the coarser field.
     """
@@ -93,7 +93,7 @@ def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders
 
 
 def farther(
-    found: Solution, finer: Solution, coarser: Solution, worse: bool, probes: Tensor, asked: int | None
+    found: Solution, finer: Solution, coarser: Solution, worse: bool, probes: Probes, asked: int | None
 ) -> float:
     """How far a field may be off, from the difference to a finer one and that of a coarser one to it.
 
@@ -103,15 +103,15 @@ def farther(
     its own equations has grown what was rounded: its difference says nothing beyond that to the coarser one.
     """
     with torch.no_grad():
-        fields = [solution(probes)[:, :asked] for solution in (found, finer, coarser)]  # (P, C) each
-    sizes = channel_sizes(fields[0], fields[1])
+        fields = [solution(probes.points)[:, :asked] for solution in (found, finer, coarser)]  # (P, C) each
+    sizes = channel_sizes(fields[0], fields[1], probes)
     last, before = (fields[0] - fields[1]) / sizes, (fields[2] - fields[0]) / sizes
-    known = before.square().sum(dim=0)
-    rate = torch.where(known > 0, (before * last).sum(dim=0) / known, 0.0)  # (C,)
+    known = probes.mean(before.square())
+    rate = torch.where(known > 0, probes.mean(before * last) / known, 0.0)  # (C,)
     rate = torch.where(rate < 1, rate.clamp(0.0, SLOWEST), 0.0)  # differences that grow are no series
-    off = last.square().mean(dim=0).sqrt()
+    off = probes.size(last)
     if worse:
-        off, rate = off.minimum(before.square().mean(dim=0).sqrt()), torch.zeros_like(rate)
+        off, rate = off.minimum(probes.size(before)), torch.zeros_like(rate)
     worst = float((off / (1 - rate)).max())
     return worst if math.isfinite(worst) else math.inf
 

@@ -19,6 +19,7 @@ from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import Mesh, build_field, points_inside
 from cnf.pde.patches.layout import Counts
 from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.solution import Solution
 
@@ -74,6 +75,7 @@ class Adapted:
     best: int
     estimate: float
     interrupted: bool
+    probes: Probes  # at which fields were compared
 
     @property
     def chosen(self) -> Round:
@@ -191,18 +193,18 @@ def _cell_sizes(condition: Constraint, shape: tuple[int, int], half: np.ndarray,
     return total
 
 
-def field_difference(a: Solution, b: Solution, probes: Tensor, asked: int | None = None) -> float:
+def field_difference(a: Solution, b: Solution, probes: Probes, asked: int | None = None) -> float:
     """The largest relative difference of a channel over the probes, of the first `asked` channels."""
     with torch.no_grad():
-        left, right = a(probes)[:, :asked], b(probes)[:, :asked]
-    found = float(((left - right) / channel_sizes(left, right)).square().mean(dim=0).sqrt().max())
+        left, right = (solution(probes.points)[:, :asked] for solution in (a, b))
+    found = float((probes.size(left - right) / channel_sizes(left, right, probes)).max())
     return found if math.isfinite(found) else math.inf
 
 
-def channel_sizes(a: Tensor, b: Tensor) -> Tensor:
-    """Of the channels of two fields at points (P, C), (C,): the smaller ones, for one of the fields may have blown up.
+def channel_sizes(a: Tensor, b: Tensor, probes: Probes) -> Tensor:
+    """Of the channels of two fields at the probes (P, C), (C,): the smaller ones, for one field may have blown up.
 
     None is much smaller than the others.
     """
-    sizes = a.square().mean(dim=0).sqrt().minimum(b.square().mean(dim=0).sqrt())
+    sizes = probes.size(a).minimum(probes.size(b))
     return sizes.clamp_min(SMALL_CHANNEL * float(sizes.max()) or 1.0)

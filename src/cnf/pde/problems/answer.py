@@ -12,6 +12,7 @@ from torch import Tensor
 from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
+from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
 from cnf.solution import Solution
@@ -219,17 +220,25 @@ def make_grid(problem: Problem, solution: Solution, counts: int | Sequence[int] 
     return Grid(axes, points, inside, values, exact)
 
 
-def measure_errors(problem: Problem, solution: Solution) -> dict[str, float] | None:
-    """Relative L2 error per channel with a known exact solution (absolute where that is zero)."""
+def measure_errors(problem: Problem, solution: Solution, probes: Probes | None = None) -> dict[str, float] | None:
+    """Relative L2 error per channel with a known exact solution (absolute where that is zero).
+
+    At the probes where fields were compared, or on a grid, or at random points.
+    """
     if problem.exact is None:
         return None
-    if problem.domain.dimension in GRID:
+    if probes is not None:
+        points = probes.points
+        with torch.no_grad():
+            values = problem.asked_of(solution(points)).to(torch.float64)
+    elif problem.domain.dimension in GRID:
         grid = make_grid(problem, solution)
         points, values = grid.points[grid.inside], grid.values[grid.inside]
     else:
         points = problem.domain.fill(SAMPLED, "random", problem.seed + 1)
         with torch.no_grad():
             values = problem.asked_of(solution(points)).to(torch.float64)
+    shares = torch.ones(len(points), dtype=torch.float64) if probes is None else probes.shares
     found = {}
     for k, channel in enumerate(problem.space.channels):
         if channel not in problem.exact:
@@ -239,6 +248,6 @@ def measure_errors(problem: Problem, solution: Solution) -> dict[str, float] | N
         wanted, off = exact[known], (values[:, k] - exact)[known]
         scale = float(wanted.abs().max()) if len(wanted) else 0.0
         unit = scale if scale > 0 else 1.0  # squares of very small numbers would vanish
-        size = float((wanted / unit).square().mean().sqrt())
-        found[channel] = float((off / unit).square().mean().sqrt()) / (size or 1.0)
+        size, missed = (float((shares[known] @ (part / unit).square()).sqrt()) for part in (wanted, off))
+        found[channel] = missed / (size or float(shares[known].sum()) ** 0.5)
     return found

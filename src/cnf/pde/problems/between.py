@@ -54,14 +54,15 @@ def draw_probes(problem: Problem) -> Tensor:
     return problem.domain.fill(PROBES, "random", problem.seed + 104729)
 
 
-def look_between(problem: Problem, solution: Solution) -> Between:
-    """What every equation misses at points drawn uniformly from its part."""
+def look_between(problem: Problem, solution: Solution, field_size: float | None = None) -> Between:
+    """What every equation misses at points drawn uniformly from its part; the size of the field where it is known."""
     names = [c.name for c in solution.constraints]
     sizes = dict(zip(names, natural_sizes(solution.constraints), strict=True))
     mean, most = dict.fromkeys(names, math.nan), dict.fromkeys(names, math.nan)
     boundary = 0.0
     with torch.no_grad():
-        field_size = float(problem.asked_of(solution(draw_probes(problem))).square().mean().sqrt()) or 1.0
+        if field_size is None:
+            field_size = float(problem.asked_of(solution(draw_probes(problem))).square().mean().sqrt()) or 1.0
         for check in problem.drawn():
             off = solution.residual(check).abs()
             if check.name in sizes:

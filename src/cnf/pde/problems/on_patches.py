@@ -23,6 +23,7 @@ from cnf.pde.patches.building import Mesh, is_aligned, orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
+from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
@@ -40,7 +41,6 @@ from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
 from cnf.systems.tied import CellExpansion
 
-PROBES = 2000
 WHERE = ("solve", "method")
 FEW_LEFT_OPEN = 0.01  # of the functions: what follows from other conditions leaves some free
 
@@ -66,7 +66,6 @@ def solve_on_patches(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)
             solve_on_patches(problem, most=0)  # refuses a field that is open before it is refined in vain
-    probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
 
     def tell(found: Round) -> None:
         if report is not None:
@@ -74,19 +73,18 @@ def solve_on_patches(
 
     question = lowered(question_of(problem))
     try:
-        missed = partial(miss_values, problem, probes)
-        adapted = adapt(question, target, probes, tell, missed, most, seconds)
+        adapted = adapt(question, target, tell, partial(miss_values, problem), most, seconds)
     except OverdeterminedError:
         where = crowded(problem)
         raise ProblemError(
             f"there are more conditions than the equations of the interior take{': ' if where else ''}{where}; drop "
             "those that say the same twice, or contradict each other"
         ) from None
-    solution = adapted.chosen.solution
-    between = look_between(problem, solution)
+    solution, probes = adapted.chosen.solution, adapted.probes
     with torch.no_grad():
+        between = look_between(problem, solution, field_size(problem.asked_of(solution(probes.points)), probes))
         across = look_across(question, solution, probes)
-        boundary = max(between.boundary, miss_values(problem, probes, solution))
+        boundary = max(between.boundary, miss_values(problem, solution, probes))
     judge(solution.certificate, "warn")
     trials = [as_trial(found) for found in adapted.rounds]  # Ctrl-C may come before a round was told
     measured = solution.certificate.exact, solution.certificate.worst
@@ -99,7 +97,7 @@ def solve_on_patches(
         tuning,
         between.mean | across.mean,
         adapted.estimate,
-        measure_errors(problem, solution),
+        measure_errors(problem, solution, probes),
         time.perf_counter() - started,
         measured=max(adapted.estimate, boundary),
         largest=between.largest | across.largest,
@@ -166,23 +164,23 @@ def as_trial(found: Round) -> Trial:
     )
 
 
-def miss_values(problem: Problem, probes: Tensor, solution: Solution) -> float:
+def miss_values(problem: Problem, solution: Solution, probes: Probes) -> float:
     """What values on the boundary and their jumps on interfaces miss of the field's size between their points."""
     with torch.no_grad():
-        size = float(problem.asked_of(solution(probes)).square().mean().sqrt()) or 1.0
+        size = field_size(problem.asked_of(solution(probes.points)), probes)
         values = [check for check in problem.checks() if check.operator.order == 0]
         off = [float(solution.residual(c).square().mean().sqrt()) / size for c in values]
         return max([look_across(lowered(question_of(problem)), solution, probes).boundary, *off])
 
 
-def look_across(question: Question, solution: Solution, probes: Tensor) -> Between:
+def look_across(question: Question, solution: Solution, probes: Probes) -> Between:
     """What the conditions on interfaces miss between their points, and what values there miss of the field's size."""
     if question.regions is None:
         return Between({}, {}, 0.0)
     basis, expansion = solution.basis, solution.expansion
     assert isinstance(basis, Piecewise) and isinstance(basis.cells, Cover) and isinstance(expansion, CellExpansion)
     orders = [orders_of(question, area) for area in range(question.areas)]
-    size = float(solution(probes).square().mean().sqrt()) or 1.0
+    size = field_size(solution(probes.points), probes)
     mean, most, worst = {}, {}, 0.0
     for number, face in enumerate(question.regions.interfaces):
         points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
@@ -195,6 +193,11 @@ def look_across(question: Question, solution: Solution, probes: Tensor) -> Betwe
                 most[tie.condition.name] = float(off.max()) / natural
                 worst = max(worst, float(off.square().mean().sqrt()) / size) if kind == "values" else worst
     return Between(mean, most, worst)
+
+
+def field_size(values: Tensor, probes: Probes) -> float:
+    """Of a field with values (P, C) at the probes: root mean square over points and channels."""
+    return float(probes.size(values).square().mean().sqrt()) or 1.0
 
 
 def refuse_unsuitable(problem: Problem) -> None:

@@ -1,0 +1,52 @@
+"""Probes: points at which fields are compared, and what share of the domain every one of them stands for.
+
+Uniform points miss a field that is large in a small spot only, and nothing can be said relative to it then. Cells
+follow what formulas do, so each of them gets points of its own, on top of uniform ones; a point counts the less the
+denser others are around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cnf.bases.cells import Cells
+from cnf.pde.domains import Domain
+
+UNIFORM = 2000
+PER_CELL = 16
+ELSEWHERE = 104729  # added to the seed, so that no condition has these points
+
+
+@dataclass(frozen=True)
+class Probes:
+    """`points` (P, D) inside a domain and their `shares` (P,) of it, which add up to one."""
+
+    points: Tensor
+    shares: Tensor
+
+    @staticmethod
+    def of(domain: Domain, seed: int, cells: Cells | None = None, count: int = UNIFORM) -> Probes:
+        """Uniform points, `count` of them, and more in every one of these cells."""
+        even = domain.fill(count, "halton", seed + ELSEWHERE)
+        if cells is None or cells.count == 1:
+            return Probes(even, torch.full((len(even),), 1 / len(even), dtype=torch.float64))
+        low, width = cells.lower[:, None], (cells.upper - cells.lower)[:, None]
+        unit = np.random.default_rng(seed + ELSEWHERE).uniform(size=(cells.count, PER_CELL, cells.dimension))
+        drawn = (low + width * unit).reshape(-1, cells.dimension)
+        points = np.concatenate([even.numpy(), drawn[domain._inside(drawn)]])
+        # How many points there are per volume: so many in the domain, and in every cell so many more.
+        dense = count / domain.volume + PER_CELL / np.prod(cells.upper - cells.lower, axis=1)  # (cells,)
+        shares = 1 / dense[cells.locate(points)]
+        return Probes(torch.from_numpy(points), torch.from_numpy(shares / shares.sum()))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Over the domain, of values (P, C) at the points, (C,)."""
+        return (self.shares[:, None] * values).sum(dim=0)
+
+    def size(self, values: Tensor) -> Tensor:
+        """The root of the mean square of values (P, C), (C,)."""
+        return self.mean(values.square()).sqrt()
