@@ -32,6 +32,12 @@ class RightHandSide:
     source: Values | tuple[sp.Expr, ...]
     frame: Frame
     data: dict[str, Datum] = field(default_factory=dict)
+    learnable: bool = False  # whether training may move it; copies that were made without a graph still know
+
+    def __post_init__(self) -> None:
+        parts = (self.source, *self.data.values())
+        moved = any(isinstance(part, nn.Module) or getattr(part, "requires_grad", False) for part in parts)
+        object.__setattr__(self, "learnable", self.learnable or moved)
 
     @property
     def known_everywhere(self) -> bool:
@@ -86,9 +92,7 @@ class Constraint:
     def renewed(self) -> Constraint:
         """The constraint with its values evaluated anew if anything learnable is in them, as training moves it."""
         side = self.right_hand_side
-        parts = (side.source, *side.data.values())
-        networks = any(isinstance(part, nn.Module) for part in parts)
-        if not (networks or self.values.requires_grad or any(getattr(p, "requires_grad", False) for p in parts)):
+        if not (side.learnable or self.values.requires_grad):
             return self
         values = side.at(self.points, self.values.shape[1], self.name)
         return replace(self, values=values)
@@ -119,7 +123,11 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
     """Check everything once, at the edge; messages name the constraint."""
     frame = operator._needs_frame()
     x = as_points(points, len(frame.coordinates), name)
-    values = side.at(x, len(operator.rows), name)
+    with torch.enable_grad():  # to see whether a callable leads to anything that is learnt
+        values = side.at(x, len(operator.rows), name)
+    if values.requires_grad:
+        side = replace(side, learnable=True)
+        values = values if torch.is_grad_enabled() else values.detach()
     narrow = x.dtype != torch.float64
     wide = side.at(x.to(torch.float64), len(operator.rows), name).detach() if narrow else values
     if not torch.isfinite(values).all():

@@ -13,7 +13,7 @@ Numbers become SymPy numbers. Named data that is not a number stays symbolic and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 
 import sympy as sp
@@ -74,8 +74,13 @@ def row_function(name: str, width: int) -> type[sp.Function]:
     return type(f"{name}_row", (RowFunction,), {"data": name, "nargs": width})
 
 
-def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Datum | None]:
-    """What the user gave for the coefficient `name` -> its expression, and the data to keep beside the operator."""
+def as_coefficient(
+    name: str, value: object, frame: Frame, others: Collection[str] = ()
+) -> tuple[sp.Expr, Datum | None]:
+    """What the user gave for the coefficient `name` -> its expression, and the data to keep beside the operator.
+
+    An expression may use the `others`.
+    """
     coordinates = [symbol(c) for c in frame.coordinates]
     if isinstance(value, bool | str | bytes) or value is None:
         raise OperatorError(f"the coefficient {name!r} is {value!r}; expected a number, a tensor or a callable")
@@ -94,7 +99,7 @@ def as_coefficient(name: str, value: object, frame: Frame) -> tuple[sp.Expr, Dat
             )
         return row_function(name, len(coordinates))(*coordinates), values
     if isinstance(value, sp.Expr):
-        stray = value.free_symbols - set(coordinates)
+        stray = {s for s in value.free_symbols - set(coordinates) if s.name not in others}
         by_name = {s: symbol(s.name) for s in stray if s.name in frame.coordinates}
         if stray - set(by_name):
             raise OperatorError(f"the coefficient {name!r} contains unknown symbols {sorted(map(str, stray))}")

@@ -56,7 +56,8 @@ class Tied(Formulation):
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
         weights = state_entry(state, "weights", (basis.size, len(basis.space.channels)))
-        return CellExpansion(basis.snapshot(), weights, basis.ties, KnownAccount("weights from a file"))
+        ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in basis.ties)
+        return CellExpansion(basis.snapshot(), weights, ties, KnownAccount("weights from a file"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +103,8 @@ class TiedPlan(Plan):
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         count = len(targets) - len(self.basis.guides)
         own, guiding = targets[:count], targets[count:]
-        brought = [tie.condition.renewed().values.to(targets[0]) for tie in self.basis.ties]
-        right, tied = self.system.right([*own, *brought])
+        ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in self.basis.ties)
+        right, tied = self.system.right([*own, *(tie.condition.values.to(targets[0]) for tie in ties)])
         later = None if self.later is None else _array(in_order(guiding, self.later.order))
         if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
             y = self.factor.solve(right.numpy(), tied.numpy(), later)
@@ -127,7 +128,7 @@ class TiedPlan(Plan):
             shared = weights[:, :, :1].expand_as(weights)
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
         weights = weights.flatten(0, 1)
-        return CellExpansion(self.evaluator, weights, self.basis.ties, TiedAccount(self.factor, self.basis.cells.count))
+        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, self.basis.cells.count))
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:

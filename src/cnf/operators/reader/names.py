@@ -105,10 +105,20 @@ class Names:
         return scalar(expression, at, "expression" if expression.free_symbols & coordinates else "number")
 
     def _converted(self, name: str, given: object) -> sp.Expr:
-        expression, datum = as_coefficient(name, given, self.frame)
+        others = self._others(name, given) if isinstance(given, sp.Expr) else ()
+        expression, datum = as_coefficient(name, given, self.frame, others)
         if datum is not None:
             self.data[name] = datum
         return supported(expression)
+
+    def _others(self, name: str, given: sp.Expr) -> list[str]:
+        """Coefficients that another one is an expression in: learnable numbers and callables."""
+        inside = {s.name for s in given.free_symbols} | {f.func.data for f in given.atoms(DataFunction)}
+        found = [other for other in sorted(inside) if other in self.given and other != name]
+        for other in found:
+            self.used.add(other)
+            self._converted(other, self.given[other])
+        return found
 
     # -- vectors ----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
+from cnf.pde.patches.building import Mesh
 from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
@@ -53,6 +54,7 @@ class Answer:
     errors: dict[str, float] | None  # relative L2 error of each channel, if the exact solution is given
     seconds: float
     measured: float | None = None  # the error as measured against a finer field, where there is one
+    mesh: Mesh | None = None  # the patches, if it was solved on some
     choice: str = ""  # why it was solved the way it was, if that was left open
     largest: dict[str, float] = field(default_factory=dict)  # largest relative residual at the points of `held_out`
     floor: float = 0.0  # what the boundary is measured to miss, and peaks that no point has seen: no estimate is less

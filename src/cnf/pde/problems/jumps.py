@@ -7,7 +7,7 @@ the normal points to. Both sides take the parameters of their own regions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -62,15 +62,24 @@ class Jump:
         second, first = (self._constraint(self.side, n, interface, points, out) for n in both)
         lone = [self._constraint(NOTHING, n, interface, points, out) for n in both]
         sides = [second.values - lone[0].values, first.values - lone[1].values]
-        if not torch.allclose(sides[0], sides[1], rtol=1e-12, atol=1e-12 * float(sides[0].abs().max())):
+        if not torch.allclose(sides[0], sides[1], rtol=1e-12, atol=1e-12 * float(sides[0].detach().abs().max())):
             raise ProblemError(
                 "the right-hand side of a jump belongs to both regions; it cannot have parameters with a value for "
                 "each of them",
                 self.where,
             )
+        if not any(side.right_hand_side.learnable or bool(side.values.any()) for side in lone):
+            given = second.right_hand_side
+            assert isinstance(given.source, tuple)
+            side = replace(given, source=tuple(turned * e for e in given.source))
+            return replace(second, values=turned * second.values, right_hand_side=side), first
+        if any(side.right_hand_side.learnable for side in (second, *lone)):
+            raise ProblemError(
+                "there is a term without the field between the brackets; with learnable parameters, take it to the "
+                "right of the equation",
+                self.where,
+            )
         inside = lone[0].values - lone[1].values  # known parts between the brackets jump as well
-        if turned == 1 and not any(bool(side.values.any()) for side in lone):
-            return second, first
         return second.with_values(turned * sides[0] + inside), first
 
     def _constraint(self, side: str, region: int, interface: int, points: Tensor, normals: Tensor) -> Constraint:

@@ -100,6 +100,7 @@ def solve_on_patches(
         measure_errors(problem, solution, probes),
         time.perf_counter() - started,
         measured=max(adapted.estimate, boundary),
+        mesh=adapted.chosen.mesh,
         largest=between.largest | across.largest,
     )
     mesh = adapted.chosen.mesh

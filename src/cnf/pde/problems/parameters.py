@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy as sp
+from torch import Tensor
 
 from cnf.constraints import Space
 from cnf.errors import LatexError, ProblemError
@@ -14,7 +15,7 @@ from cnf.operators.frame import NAME, Frame
 from cnf.operators.latex import read_expression
 from cnf.pde.problems.entries import check_number, shown
 
-Parameter = Any  # a SymPy expression, or a list of them for a vector
+Parameter = Any  # a SymPy expression, a learnable number, a callable, or a list of them for a vector
 MOST = 200
 NOTHING_KNOWN = "is not known"
 
@@ -74,8 +75,19 @@ def _read(value: object, frame: Frame, known: Mapping[str, Parameter], where: tu
         if any(isinstance(part, list) for part in entries):
             raise ProblemError("a vector has numbers or expressions as entries, not vectors", where)
         return entries
-    if isinstance(value, sp.Expr):
+    if isinstance(value, sp.Expr) or (callable(value) and not isinstance(value, Tensor)):
         return value
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ProblemError(
+                f"a tensor of shape {tuple(value.shape)} given; expected one number: give a vector as a list of them, "
+                "and what varies as an expression or a callable, points (P, D) -> values (P,)",
+                where,
+            )
+        if value.requires_grad:
+            check_number(float(value.detach()), where, positive=False)
+            return value
+        return sp.Float(check_number(float(value.detach()), where, positive=False))
     if isinstance(value, str):
         return read_expression(value, frame, dict(known))
     if isinstance(value, int) and not isinstance(value, bool):

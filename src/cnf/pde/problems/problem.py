@@ -19,8 +19,9 @@ from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_count, check_names, check_text, shown
-from cnf.pde.problems.exact import read_exact
+from cnf.pde.problems.exact import Function, read_exact
 from cnf.pde.problems.first_look import look_over, named, naming_lines
+from cnf.pde.problems.learning import at_present, is_learnable, with_learnable
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
@@ -38,8 +39,9 @@ class Problem:
 
     `coordinates`, `channels`: names; `domain`: a `cnf.domains` object or a table; `equations`: tables with `on` and
     `equation`, or {part: equation}; `regions`: {name: shape} inside the domain; `parameters`: numbers, vectors and
-    LaTeX, or {region: value}; `points`, `basis`, `tuning`, `solve`:
-    options; `exact`: the solution, if it is known, for the error. Everything is read and checked here, once.
+    LaTeX, or {region: value}, and, in Python, learnable torch numbers and callables, points (P, D) -> values (P,);
+    `points`, `basis`, `tuning`, `solve`: options; `exact`: the solution, if it is known, for the error. Everything is
+    read and checked here, once.
     """
 
     _file: tuple[Path, str] | None = None  # where it was read from, and its text
@@ -64,12 +66,19 @@ class Problem:
         seed: int = 0,
         folder: object = ".",
     ):
+        given = _any_table(parameters, "parameters")
+        self.present: Problem | None = None  # the problem with the values that learnable parameters have
+        if is_learnable(given):
+            tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
+            texts = {"title": title, "description": description, "seed": seed, "folder": folder}
+            asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
+            now = {name: at_present(value) for name, value in given.items()}
+            self.present = Problem(coordinates, channels, parameters=now, **asked, **tables, **texts)  # type: ignore
         self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
         self.description = check_text(description, ("description",)) if description != "" else ""
         self.seed = check_count(seed, ("seed",), 2**31 - 1, least=0)
         self.folder = as_path(folder)
         self.space = _read_space(coordinates, channels, vectors)
-        given = _any_table(parameters, "parameters")
         named = tuple(map(str, regions)) if isinstance(regions, Mapping) else ()
         self.regional = RegionalParameters.read(given, self.space, named)
         self._used = self._used_by_parameters(given)
@@ -84,9 +93,11 @@ class Problem:
         self.solving = options.read_solve(solve)
         self.about_waves = any(entry is not None for entry in (points, basis, tuning))  # patches have their own
         self._refuse_idle(points, basis, tuning)
-        self.exact = read_exact(self, exact)
+        self.exact: dict[str, Function] | None = None
+        self.exact = read_exact(self, exact) if self.present is None else self.present.exact
         self._placing = Placing(self)
-        self._refuse_unused()
+        if self.present is None:  # which refused them already, and knows of those in `exact`
+            self._refuse_unused()
         self._constraints: tuple[Constraint, ...] | None = None
 
     @classmethod
@@ -164,7 +175,7 @@ class Problem:
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
         try:
-            return self._solved(report)
+            return self._solved(report) if self.present is None else with_learnable(self, self.present.solve(report))
         except ProblemError as error:  # data that are no numbers at points that come with refinement, for instance
             if self._file is None or not error.where:
                 raise
