@@ -86,13 +86,15 @@ class Products:
         tables = [self._table(z[:, k], k, {i[k] for i in asked}, half[:, k]) for k in range(z.shape[1])]
         found = []
         for request in requests:
-            first, last = [], []
-            for index, weight in request.weights.items():
+            total: Tensor | None = None
+            for index, weight in request.weights.items():  # the same rounding at every point: a matrix product has not
                 *before, end = [t[n] for t, n in zip(tables, index, strict=True)]
-                scale = weight if weight.dim() == 0 else weight[:, None]
-                first.append(_product([before[0] * scale, *before[1:]]) if before else scale.expand(z.shape[0], 1))
-                last.append(end)
-            found.append(torch.bmm(torch.stack(first, dim=2), torch.stack(last, dim=1)).flatten(1))
+                scaled = end * (weight if weight.dim() == 0 else weight[:, None])
+                first = _product(before)[:, :, None] if before else scaled.new_ones(())
+                part = (first, scaled[:, None, :])
+                total = part[0] * part[1] if total is None else torch.addcmul(total, *part)
+            assert total is not None
+            found.append(total.flatten(1))
         rows = torch.stack(found, dim=1) if len(found) > 1 else found[0][:, None]
         return rows if self._columns is None else rows[:, :, self._columns.to(z.device)]
 
