@@ -173,7 +173,7 @@ def test_probes_see_what_is_small():
         q = (probes.points - 0.4137).square().sum(dim=1) / s**2
         return float(probes.mean(torch.exp(-q)[:, None]))
 
-    found = Probes.of(square, 0, cells)
+    found = Probes.of(square, 0).within(cells, square)
     assert spot(found) == pytest.approx(math.pi * s**2, rel=0.1)
     assert float(found.mean(found.points[:, :1])) == pytest.approx(0.5, abs=0.02)
     assert spot(Probes.of(square, 0)) < 0.1 * math.pi * s**2

@@ -113,15 +113,18 @@ def cut_cells(
     cells = known_cells(question, orders, corners, usual, goal)
     functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
     allowed = time_for(cells.count, functions, target, seconds)
-    probes = Probes.of(domain, question.seed, cells)
+    even = Probes.of(domain, question.seed)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
     raised = False
     shared = not smooth and question.regions is not None  # and where regions meet, neither does the second opinion
 
-    def apart(one: Solution, other: Solution) -> float:
-        return field_difference(one, other, probes, question.asked)
+    def probes_on(found: Round) -> Probes:
+        return even.within(found.mesh.cells, domain)
+
+    def apart(found: Round, other: Round) -> float:
+        return field_difference(found.solution, other.solution, probes_on(found), question.asked)
 
     def mesh_of(cells: Cells, degree: Sequence[int]) -> Mesh:
         return Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
@@ -130,9 +133,10 @@ def cut_cells(
         """How far the field of a round may be off, and the field of higher degree that says so."""
         found = rounds[number]
         finer = solve_round(question, orders, second_mesh(found.mesh, domain, mesh_of))
+        probes = probes_on(found)
         off = difference_to(finer, found, rounds, question, orders, probes, goal)
         if shared and number:
-            off = max(off, apart(found.solution, rounds[number - 1].solution))
+            off = max(off, apart(found, rounds[number - 1]))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         known = max(off, missed(found.solution, probes), contradiction)
         return (known if known > goal else max(known, found.violation)), finer
@@ -144,9 +148,9 @@ def cut_cells(
             report(found)
             last = found
             if most < 1:
-                return Adapted((found,), 0, math.nan, False, probes)
+                return Adapted((found,), 0, math.nan, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
-            moved = apart(last.solution, rounds[-2].solution) if len(rounds) > 1 else math.inf
+            moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
             promising = min(last.worst, moved / NEARLY) <= goal or raised or first
             if stuck or (promising and not (shared and len(rounds) == 1)):
@@ -171,13 +175,13 @@ def cut_cells(
             raise
         interrupted = True
         if len(rounds) > 1:
-            moved = apart(rounds[-1].solution, rounds[-2].solution)
+            moved = apart(rounds[-1], rounds[-2])
             estimates.setdefault(len(rounds) - 1, moved)
     best = min(
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
     estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
-    return Adapted(tuple(rounds), best, estimate, interrupted, probes)
+    return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
 
 
 def known_cells(

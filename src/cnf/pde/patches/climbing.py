@@ -117,13 +117,17 @@ class Climb:
         before, difference = (self._apart(self.rounds[-k - 1], self.rounds[-k]) for k in (2, 1))
         ratio = difference / before if before > 0 else 0.0
         contradiction = contradicted(self.question, self.orders, last.mesh, last.solution)
-        found = max(to_come(difference, ratio), self.missed(last.solution, self.probes), contradiction)
+        found = max(to_come(difference, ratio), self.missed(last.solution, self._probes_on(last)), contradiction)
         found = found if found > self.goal else max(found, last.violation)
         self.estimates[len(self.rounds) - 1] = found
         return found, ratio
 
     def _apart(self, first: Round, second: Round) -> float:
-        return field_difference(first.solution, second.solution, self.probes, self.question.asked)
+        probes = self._probes_on(second)
+        return field_difference(first.solution, second.solution, probes, self.question.asked)
+
+    def _probes_on(self, found: Round) -> Probes:
+        return self.probes.within(found.mesh.cells, self.question.domain)
 
     def _needed(self, mesh: Mesh) -> float:
         return memory_needed(mesh, len(self.question.space.channels))
@@ -149,7 +153,7 @@ class Climb:
             known, key=lambda k: (not (known[k] <= self.goal and rounds[k].exact), known[k]), default=len(rounds) - 1
         )
         estimate = max(known[best], rounds[best].violation) if best in known else math.nan
-        return Adapted(tuple(rounds), best, estimate, self.interrupted, self.probes)
+        return Adapted(tuple(rounds), best, estimate, self.interrupted, self._probes_on(rounds[best]))
 
 
 def to_come(difference: float, ratio: float) -> float:

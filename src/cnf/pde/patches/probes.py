@@ -1,8 +1,8 @@
 """Probes: points at which fields are compared, and what share of the domain every one of them stands for.
 
-Uniform points miss a field that is large in a small spot only, and nothing can be said relative to it then. Cells
-follow what formulas do, so each of them gets points of its own, on top of uniform ones; a point counts the less the
-denser others are around it.
+Uniform points miss a field that is large, or off, in a small part of the domain only: nothing can be said of it then.
+Cells are small where much happens, so each of them gets points of its own, on top of uniform ones; a point counts the
+less the denser others are around it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ class Probes:
     shares: Tensor
 
     @staticmethod
-    def of(domain: Domain, seed: int, cells: Cells | None = None, count: int = UNIFORM) -> Probes:
-        """Uniform points, `count` of them, and more in every one of these cells."""
-        even = domain.fill(count, "halton", seed + ELSEWHERE)
-        if cells is None or cells.count == 1:
-            return Probes(even, torch.full((len(even),), 1 / len(even), dtype=torch.float64))
+    def of(domain: Domain, seed: int, count: int = UNIFORM) -> Probes:
+        """Uniform points, `count` of them."""
+        points = domain.fill(count, "halton", seed + ELSEWHERE)
+        return Probes(points, torch.full((len(points),), 1 / len(points), dtype=torch.float64))
+
+    def within(self, cells: Cells, domain: Domain) -> Probes:
+        """These, which are uniform, and more in every one of the cells that lies in the domain."""
         low, width = cells.lower[:, None], (cells.upper - cells.lower)[:, None]
-        unit = np.random.default_rng(seed + ELSEWHERE).uniform(size=(cells.count, PER_CELL, cells.dimension))
+        unit = np.random.default_rng(ELSEWHERE).uniform(size=(cells.count, PER_CELL, cells.dimension))
         drawn = (low + width * unit).reshape(-1, cells.dimension)
-        points = np.concatenate([even.numpy(), drawn[domain._inside(drawn)]])
+        points = np.concatenate([self.points.numpy(), drawn[domain._inside(drawn)]])
         # How many points there are per volume: so many in the domain, and in every cell so many more.
-        dense = count / domain.volume + PER_CELL / np.prod(cells.upper - cells.lower, axis=1)  # (cells,)
+        dense = len(self.points) / domain.volume + PER_CELL / np.prod(cells.upper - cells.lower, axis=1)  # (cells,)
         shares = 1 / dense[cells.locate(points)]
         return Probes(torch.from_numpy(points), torch.from_numpy(shares / shares.sum()))
 

@@ -113,6 +113,8 @@ class Answer:
         if self.judged <= target:
             return ""
         missed = f"the target of {target:.0e} is not reached: the estimate of the relative error is {self.judged:.1e}; "
+        if self.tuning.interrupted:
+            return f"{missed}the search for a better field was interrupted"
         if self.measured is not None:
             return (
                 f"{missed}data and coefficients that jump, and layers thinner than cells can become, need more than "

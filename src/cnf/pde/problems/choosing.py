@@ -38,7 +38,7 @@ WAVES = "waves over the whole domain"
 def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
     """Waves, or patches where those do better; with regions patches alone, for waves are smooth where they meet."""
     if problem.regions is not None:
-        return solve_on_patches(problem, report)
+        return replace(solve_on_patches(problem, report), choice=f"{PATCHES}: {WAVES} are smooth where regions meet")
     if not patches_take(problem):
         return solve_problem(problem, report)
     aimed = problem.solving.target is not None  # else accuracy counts for more than time
@@ -97,13 +97,14 @@ def tried(way: Callable[[], Answer]) -> Answer | CnfError:
 
 
 def better(waves: Answer | CnfError, patches: Answer | CnfError, rough: str) -> Answer:
-    """The one that ranks first, with a note if it is patches; the error of waves if both failed."""
+    """The one that ranks first, with a note on what the other left; the error of waves if both failed."""
     if isinstance(patches, Answer) and not (isinstance(waves, Answer) and rank(waves) <= rank(patches)):
         before = f"left an estimate of {waves.estimate:.1e}" if isinstance(waves, Answer) else "could not solve it"
         return replace(patches, choice=f"{PATCHES}: {f'{rough}; ' if rough else ''}{WAVES} {before}")
     if isinstance(waves, CnfError):
         raise waves
-    return waves
+    other = f"left an estimate of {patches.estimate:.1e}" if isinstance(patches, Answer) else "could not solve it"
+    return replace(waves, choice=waves.choice or f"solved by {WAVES}: patches {other}")
 
 
 def patches_take(problem: Problem) -> bool:

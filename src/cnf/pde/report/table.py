@@ -115,9 +115,10 @@ def list_facts(answer: Answer) -> dict[str, str]:
     certificate = answer.certificate
     known = not math.isnan(certificate.condition)
     condition = f"condition number {certificate.condition:.1e}, " if known else ""
+    several = f" x {certificate.channels} channels" if certificate.channels > 1 else ""
     facts = {
         "system": f"rank {certificate.rank} of {certificate.conditions} conditions, {condition}"
-        f"{certificate.functions} functions"
+        f"{certificate.functions} functions{several}"
     }
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
