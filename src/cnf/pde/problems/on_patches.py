@@ -106,7 +106,7 @@ def solve_on_patches(
     mesh = adapted.chosen.mesh
     if problem.solving.underdetermined == "refuse" and share_left_open(answer, mesh, solution.certificate.rank) > 0:
         refuse_open(answer)  # a condition may be missing
-    if share_left_open(answer, mesh, solution.certificate.conditions) > FEW_LEFT_OPEN:
+    if share_left_open(answer, mesh, solution.certificate.conditions) > FEW_LEFT_OPEN + share_at_corners(answer):
         # No condition is missing, so these patches have too few points: fields of all degrees may agree on anything.
         answer = replace(answer, measured=math.inf)
     return replace(answer, seconds=time.perf_counter() - started)
@@ -147,9 +147,15 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
-    of_corners = sum(basis.corners[k].count for k in basis.at_corner if k >= 0)  # no points are placed for these
-    free = functions - conditions - of_corners
+    free = functions - conditions
     return max(free - (own * basis.cells.count + room) * certificate.channels, 0) / functions
+
+
+def share_at_corners(answer: Answer) -> float:
+    """The share of functions that belong to corners: points of equations may, or may not, make room for them."""
+    basis = answer.field.basis
+    assert isinstance(basis, Piecewise)
+    return sum(basis.corners[k].count for k in basis.at_corner if k >= 0) / int(basis.active().sum())
 
 
 def as_trial(found: Round) -> Trial:
