@@ -57,4 +57,8 @@ def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], 
         figure = Figure(figsize=size, layout=layout)  # no pyplot: nothing global, no windows
         FigureCanvasAgg(figure)
         paint(figure)
-        return write_atomically(path, lambda file: figure.savefig(file, format="png", facecolor="white"))
+        figure.draw_without_rendering()  # the layout is worked out now
+        whole = figure.bbox_inches.union([figure.bbox_inches, figure.get_tightbbox().padded(0.05)])  # labels stick out
+        return write_atomically(
+            path, lambda file: figure.savefig(file, format="png", facecolor="white", bbox_inches=whole)
+        )

@@ -23,6 +23,7 @@ from cnf.pde.report.map_panels import (
     find_scale,
     find_shape,
     math_name,
+    path_around,
     plain,
 )
 from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
@@ -208,7 +209,10 @@ def draw_patches(panel: Any, answer: Answer, plane: Plane) -> None:
         drawn = PatchCollection(own, facecolor="none", edgecolor=INK, linewidth=0.5, alpha=0.45, zorder=1.5)
         panel.add_collection(drawn, autolim=False)
         if numbers is not None:  # a patch across an interface is its region's on its own side only
-            drawn.set_clip_path(draw_region(panel, plane, numbers == number), panel.transData)
+            draw_region(panel, plane, numbers == number)
+            drawn.set_clip_path(path_around(panel, plane, numbers == number), panel.transData)
+        elif plane.mask is not None:
+            drawn.set_clip_path(path_around(panel, plane, ~plane.mask), panel.transData)
     panel.plot([], [], color=INK, linewidth=0.5, alpha=0.45, label=f"patches ({len(frames)})")
 
 

@@ -100,11 +100,12 @@ def draw_edge(panel: Any, plane: Plane, framed: np.ndarray) -> Any:
 
 
 def draw_region(panel: Any, plane: Plane, inside: np.ndarray) -> Any:
-    """A line along the edge of a region, from its pixels (n, n) bool, as far as it runs inside the picture.
+    """A line along the edge of a region, from its pixels (n, n) bool, as far as it runs inside the picture."""
+    return draw_edge(panel, plane, np.pad(inside.astype(float), FRAME, mode="edge"))
 
-    Returns the path around the region, to clip by.
-    """
-    draw_edge(panel, plane, np.pad(inside.astype(float), FRAME, mode="edge"))
+
+def path_around(panel: Any, plane: Plane, inside: np.ndarray) -> Any:
+    """The path around pixels (n, n) bool, to clip by."""
     closed = draw_edge(panel, plane, np.pad(inside.astype(float), FRAME))
     closed.set_visible(False)
     return closed.get_paths()[0]
