@@ -9,8 +9,9 @@ import torch
 
 import cnf
 from cnf.bases import Cells
-from cnf.pde.patches.adapting import asked_formulas, followed_by
+from cnf.pde.patches.adapting import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.degrees import followed_by
 from cnf.pde.patches.formulas import follow
 from cnf.pde.patches.solid import Solid, first_solid_cells
 from cnf.pde.patches.solid_layout import lay_out_solid

@@ -87,6 +87,14 @@ class CornerFunctions:
     def count(self) -> int:
         return len(self.exponents)
 
+    @property
+    def channels(self) -> int:
+        return self.profiles.shape[2]
+
+    def distances(self, points: np.ndarray) -> np.ndarray:
+        """Of points (P, 2) from the corner, (P,)."""
+        return np.linalg.norm(points - self.centre, axis=1)
+
     def lower_by(self, channel: int) -> int:
         """By how much the exponents of a channel are lower."""
         return self.lower[channel] if self.lower else 0

@@ -78,7 +78,7 @@ class Products:
         found = {index: _product([t[n] for t, n in zip(tables, index, strict=True)]) for index in asked}
         if self._columns is None:
             return found
-        return {index: value[:, self._columns] for index, value in found.items()}
+        return {index: value.index_select(1, self._columns) for index, value in found.items()}
 
     def rows(self, z: Tensor, half: Tensor, requests: Sequence[Request]) -> Tensor:
         """What requests ask for of all functions, (P, K, n): every sum of products is worked out and written once."""

@@ -22,7 +22,8 @@ from cnf.bases.basis import Basis, check_space, values_request
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerDerivative, CornerFunctions
 from cnf.bases.cover import Cover
-from cnf.bases.local_functions import Given, LocalFunctions, Products
+from cnf.bases.edge_functions import EdgeFunctions, centre_of, read_corner
+from cnf.bases.local_functions import Given, Index, LocalFunctions, Products
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
 from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
@@ -60,7 +61,7 @@ class Piecewise(Basis):
         patch: Tensor | None = None,
         frames: Tensor | None = None,
         regions: Sequence | None = None,
-        corners: Sequence[CornerFunctions | Sequence] = (),
+        corners: Sequence[CornerFunctions | EdgeFunctions | Sequence] = (),
         at_corner: Sequence[int] | np.ndarray | Tensor | None = None,
         channel_degrees: Sequence[Sequence[int]] | None = None,
         guides: Sequence[Guide | Sequence] = (),
@@ -84,7 +85,7 @@ class Piecewise(Basis):
         self.guides = tuple(checked_guide(guide, cells.count) for guide in guides)
         self.guide_strength = guide_strength  # beside the size of the weights
         self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
-        self.corners = tuple(c if isinstance(c, CornerFunctions) else CornerFunctions.from_parts(c) for c in corners)
+        self.corners = tuple(map(read_corner, corners))
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
         self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
         super().__init__(space)
@@ -141,9 +142,10 @@ class Piecewise(Basis):
         """Which functions every patch has, channel by channel, (patches, C n) bool.
 
         Polynomials of all degrees. Those of a corner only where it is, with one weight for all channels, the first
-        one's. If one patch has the corner to itself, as many polynomials of the highest degrees make room: the
-        equations decide the weights then. If several patches share it, the same functions in all of them would be
-        decided twice; there, the smallest weights decide, which are those with the smoothest polynomials.
+        one's; those of edges always come on top. If one patch has the corner to itself, as many polynomials of the
+        highest degrees make room: the equations decide the weights then. If several patches share it, the same
+        functions in all of them would be decided twice; there, the smallest weights decide, which are those with the
+        smoothest polynomials.
         """
         evaluator, channels = self.snapshot(), len(self.space.channels)
         found = np.tile(evaluator.polynomial, (self.cells.count, channels, 1))
@@ -153,12 +155,13 @@ class Piecewise(Basis):
         whole = [c for c in range(channels) if not self.channel_degrees or self.channel_degrees[c] == self.degree]
         highest = np.argsort(-evaluator.exponents.sum(axis=1), kind="stable")
         touching = np.flatnonzero(self.at_corner >= 0)
-        patches_at = Counter(self.corners[k].centre for k in self.at_corner[touching])  # where regions meet, of all
+        patches_at = Counter(centre_of(self.corners[k]) for k in self.at_corner[touching])  # where regions meet, of all
         for patch in touching:
             count = self.corners[self.at_corner[patch]].count
             start = len(evaluator.exponents)
             found[patch, 0, start : start + count] = True
-            alone = patches_at[self.corners[self.at_corner[patch]].centre] == 1
+            centre = centre_of(self.corners[self.at_corner[patch]])
+            alone = centre is not None and patches_at[centre] == 1
             for k in range(count if alone else 0):
                 found[patch, whole[k % len(whole)], highest[k // len(whole)]] = False
         return found.reshape(self.cells.count, -1)
@@ -226,7 +229,7 @@ def _from_tables(
 
 def _checked_corners(
     given: Sequence[int] | np.ndarray | Tensor | None,
-    corners: Sequence[CornerFunctions],
+    corners: Sequence[CornerFunctions | EdgeFunctions],
     patches: int,
     channels: int,
     dimension: int,
@@ -237,8 +240,12 @@ def _checked_corners(
     whole = found.shape == (patches,) and np.issubdtype(found.dtype, np.integer)
     if not whole or (found < -1).any() or (found >= len(corners)).any():
         raise BasisError(f"`at_corner` names one of {len(corners)} corners or -1 for each of the {patches} patches")
-    if corners and (dimension != 2 or any(c.profiles.shape[2] != channels for c in corners)):
-        raise BasisError(f"corner functions are for two coordinates and need profiles for all {channels} channels")
+    kind = CornerFunctions if dimension == 2 else EdgeFunctions
+    if corners and (dimension > 3 or any(not isinstance(c, kind) or c.channels != channels for c in corners)):
+        raise BasisError(
+            f"functions of corners are for two coordinates, those of edges for three; both need profiles for all "
+            f"{channels} channels"
+        )
     return found.astype(np.int64)
 
 
@@ -270,7 +277,7 @@ class PiecewiseEvaluator:
 
     cells: Cells | Cover
     functions: LocalFunctions
-    corners: tuple[CornerFunctions, ...] = ()
+    corners: tuple[CornerFunctions | EdgeFunctions, ...] = ()
     at_corner: np.ndarray | None = None  # (patches,)
 
     @property
@@ -304,7 +311,7 @@ class PiecewiseEvaluator:
             rows = self.functions.rows(z, half, requests)
         else:
             rows = combine(self.functions.derivatives(z, half, wanted(requests)), requests)
-        return torch.cat([rows, self._corner_rows(x, number, half, requests)], dim=2) if self.extra else rows
+        return torch.cat([rows, self._corner_rows(x, z, number, half, requests)], dim=2) if self.extra else rows
 
     def sums(self, x: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
         """`local_rows` times weights (cells, n, C) of the given cells (P,), (P, K)."""
@@ -315,7 +322,7 @@ class PiecewiseEvaluator:
         found = self.functions.sums(z, half, cells, requests, weights[:, :known])
         if not self.extra:
             return found
-        return found + _summed(self._corner_rows(x, number, half, requests), weights[cells, known:], requests)
+        return found + _summed(self._corner_rows(x, z, number, half, requests), weights[cells, known:], requests)
 
     def _on_reference(self, x: Tensor, number: np.ndarray) -> tuple[Tensor, Tensor]:
         """Points (P, D) as those of the reference cell, and half the sides of their own, both (P, D)."""
@@ -323,28 +330,36 @@ class PiecewiseEvaluator:
         centre, half = (torch.from_numpy(a).to(x) for a in ((low + high) / 2, (high - low) / 2))
         return (x - centre) / half, half
 
-    def _corner_rows(self, x: Tensor, number: np.ndarray, half: Tensor, requests: Sequence[Request]) -> Tensor:
+    def _corner_rows(
+        self, x: Tensor, z: Tensor, number: np.ndarray, half: Tensor, requests: Sequence[Request]
+    ) -> Tensor:
         """The columns of corner functions, (P, K, extra), zero for patches at no corner."""
         assert self.at_corner is not None
         found = x.new_zeros(x.shape[0], len(requests), self.extra)
         corner = self.at_corner[number]
         for k in np.unique(corner[corner >= 0]):
             functions, rows = self.corners[k], torch.from_numpy(np.flatnonzero(corner == k))
-            at = functions.around(x[rows], half[rows].amax(dim=1))
             blocks = []
             for request in requests:  # they differ by channel
-                columns = {
-                    i: functions.columns(at, self._corner_derivative(int(k), i, request.channel))
-                    for i in wanted([request])
-                }
+                columns = self._columns(int(k), x[rows], z[rows], half[rows], request)
                 blocks.append(combine(columns, [request.at(rows)]))
             found = found.index_put((rows,), pad(torch.cat(blocks, dim=1), (0, self.extra - functions.count)))
         return found
 
+    def _columns(self, corner: int, x: Tensor, z: Tensor, half: Tensor, request: Request) -> dict[Index, Tensor]:
+        """Derivatives of the functions of a corner, or of edges, that a request takes, (P, count) each."""
+        functions, asked = self.corners[corner], wanted([request])
+        if isinstance(functions, EdgeFunctions):
+            return {i: functions.columns(x, z, half, i, request.channel) for i in asked}
+        at = functions.around(x, half.amax(dim=1))
+        return {i: functions.columns(at, self._corner_derivative(corner, i, request.channel)) for i in asked}
+
     def _corner_derivative(self, corner: int, index: tuple[int, ...], channel: int) -> CornerDerivative:
         key = (corner, index, channel)
         if key not in self._corner_derivatives:
-            self._corner_derivatives[key] = self.corners[corner].derivative(index, channel)
+            functions = self.corners[corner]
+            assert isinstance(functions, CornerFunctions)
+            self._corner_derivatives[key] = functions.derivative(index, channel)
         return self._corner_derivatives[key]
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.edge_functions import Edge
 from cnf.errors import ProblemError
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Curve
@@ -19,13 +21,14 @@ from cnf.pde.patches.building import Mesh, holds_on, is_aligned, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
+from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.evening import evened, is_steady
 from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.meeting import meets_curves, meets_domain
-from cnf.pde.patches.opinions import FINER, difference_to, second_mesh
+from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.probes import Probes
@@ -40,17 +43,14 @@ from cnf.pde.patches.rounds import (
     solve_round,
     worked_since,
 )
+from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.patches.solid import first_solid_cells, shapes_of
-from cnf.pde.patches.solid_surface import meets_surface
+from cnf.pde.patches.solid_edges import straight_edges
+from cnf.pde.patches.solid_surface import STEP, meets_surface
 from cnf.solution import Solution
 
-DEGREES = {1: 16, 2: 12, 3: 8, 4: 6}  # by dimension
-EASY, LOWER = 1e-5, {2: 8, 3: 6}  # a target from which on lower degrees do in boxes, and these by dimension
-DURING = {2: 4, 3: 3}  # in time, by the dimension of space: more slabs are cheaper there than more degrees
-STEADY = 6  # in time for boxes of the plane whose slabs are solved in stages, as many as the degree
-CARRIED = {2: (14, 14), 3: (8, 5), 4: (6, 3)}  # in space and in time, where equations carry detail along
 COARSE, ROUGH = 10, 1e-2  # times the target, and at most: where degrees are climbed, they follow formulas as well
 DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
@@ -110,7 +110,10 @@ def cut_cells(
     degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
     base = diffused_jumps(question, orders) or edge_potentials(question, orders)
-    cells = known_cells(question, orders, corners, usual, goal)
+    begun, cells = begin_with(
+        usual, len(question.space.channels), partial(known_cells, question, orders, corners, goal=goal)
+    )
+    degree = degree if climbing else begun
     functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
     allowed = time_for(cells.count, functions, target, seconds)
     even = Probes.of(domain, question.seed)
@@ -142,13 +145,13 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
-        found = solve_round(question, orders, mesh_of(cells, degree))
+        found = first_round(question, orders, mesh_of, cells, degree, goal)
         while True:
             rounds.append(found)
             report(found)
             last = found
             if most < 1:
-                return Adapted((found,), 0, math.nan, False, probes_on(found))
+                return Adapted((found,), 0, math.inf, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
             moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
@@ -180,8 +183,26 @@ def cut_cells(
     best = min(
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
-    estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.nan
+    estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.inf
     return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
+
+
+def first_round(
+    question: Question,
+    orders: Orders,
+    mesh_of: Callable[[Cells, tuple[int, ...]], Mesh],
+    cells: Cells,
+    degree: tuple[int, ...],
+    goal: float,
+) -> Round:
+    """On these cells; in space and time on the slabs that are scouted, unless detail is carried along in them."""
+
+    def solve(cells: Cells, degree: tuple[int, ...]) -> Round:
+        return solve_round(question, orders, mesh_of(cells, degree))
+
+    if question.domain.dimension == 4 and not carries(question, orders):
+        cells = scouted(cells, degree, goal, solve)
+    return solve(cells, degree)
 
 
 def known_cells(
@@ -226,11 +247,15 @@ def climb_solid(
     goal = BEST if target is None else max(target, ROUNDING)
     base, stiffness = edge_potentials(question, orders), stiffness_of(question)
 
+    edges = straight_edges(question, orders)
+
     def mesh_on(cells: Cells, degree: int) -> Mesh:
-        return Mesh.of(cells, (degree,) * 3, question.domain, (), base, question.regions, stiffness)
+        own = [replace(edge, powers=degree) for edge in edges]
+        return Mesh.of(cells, (degree,) * 3, question.domain, (), base, question.regions, stiffness, own)
 
     climb = Climb(question, orders, mesh_on, goal, Probes.of(question.domain, question.seed), missed)
     begin, formulas = cells_to_begin_with(question, ()), asked_formulas(question, orders)
+    formulas = [replace(f, meets=partial(_away_from, edges, f.meets, question.domain)) for f in formulas]
     degree = min(max(round(CLIMBED - math.log10(goal)), LEAST_CLIMBED), DEGREES[3])
     accuracy = max(min(COARSE * goal, ROUGH), 1e-9)
     cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
@@ -266,24 +291,6 @@ def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) 
     return cut_at(cells, breaks(question)) if domain._is_box else cells
 
 
-def degrees_on(domain: Domain, carried: bool = False, steady: bool = False, goal: float = BEST) -> tuple[int, ...]:
-    """Along every coordinate; what is carried along varies in time as it does in space.
-
-    In stages, a slab over a box of the plane is a few problems of the plane, with the degree that these have.
-    """
-    if goal >= EASY and domain._is_box and not isinstance(domain, Timed) and domain.dimension in LOWER:
-        return (LOWER[domain.dimension],) * domain.dimension
-    if carried:
-        in_space, in_time = CARRIED[domain.dimension]
-        return (*(in_space,) * (domain.dimension - 1), in_time)
-    if steady and domain._is_box and isinstance(domain, Timed) and domain.dimension == 3:
-        return (DEGREES[2], DEGREES[2], STEADY)
-    found = [DEGREES[domain.dimension]] * domain.dimension
-    if isinstance(domain, Timed):
-        found[-1] = min(found[-1], DURING.get(domain.dimension - 1, found[-1]))
-    return tuple(found)
-
-
 def degree_for(goal: float) -> int:
     """The degree to begin with on a planar shape: low ones cost little and are raised where that gains most."""
     return int(np.clip(2 * math.ceil(2 - math.log10(goal) / 2), LOWEST_DEGREE, DEGREES[2]))
@@ -300,19 +307,6 @@ def is_shaped(question: Question, corners: Sequence[CornerFunctions]) -> bool:
     domain = question.domain
     planar = domain.dimension == 2 and question.time is None
     return planar and (not domain._is_box or question.regions is not None or bool(corners))
-
-
-def followed_by(domain: Domain, degree: Sequence[int]) -> list[int]:
-    """The degrees of polynomials that formulas are followed by before anything is solved.
-
-    Those of what the equations make of the field; in space those of the second opinion, which comes at once: a degree
-    more costs less there than all the cells that would make up for it.
-    """
-    spare = FINER if domain.dimension == 3 and not isinstance(domain, Timed) else 0
-    found = [p - 2 + spare for p in degree]
-    if isinstance(domain, Timed) and domain.dimension == 3:
-        found[-1] += 1  # equations are of first order in time
-    return found
 
 
 def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions]:
@@ -368,6 +362,15 @@ def _within(question: Question, k: int) -> Meets:
     """Which cells have a part of the region that equation k is restricted to, or of the domain."""
     area, regions = question.places[k].region, question.regions
     return partial(meets_domain, question.domain if regions is None or area is None else regions.part(area))
+
+
+def _away_from(edges: Sequence[Edge], meets: Meets, domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Which of the boxes that `meets` picks have no edge with functions of its own: those follow what data do there."""
+    found = meets(lower, upper)
+    near = 10 * STEP * float(max(np.subtract(domain.upper, domain.lower)))
+    for edge in edges:
+        found &= ~edge.touches(lower, upper, near)
+    return found
 
 
 def interface_formulas(question: Question) -> list[Formula]:

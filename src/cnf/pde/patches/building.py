@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cnf.bases.cells import Cells, Face
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.cover import Cover
+from cnf.bases.edge_functions import Edge, EdgeFunctions
 from cnf.bases.piecewise import Piecewise
 from cnf.bases.ties import Guide, Tie
 from cnf.constraints import Constraint
@@ -49,7 +50,7 @@ class Mesh:
     degree: tuple[int, ...]
     faces: tuple[Face, ...]
     shaped: Shaped | Slabs | Solid | Aligned | None = None
-    corners: tuple[CornerFunctions, ...] = ()
+    corners: tuple[CornerFunctions | EdgeFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
     strength: float = 1.0  # of guides
@@ -63,8 +64,11 @@ class Mesh:
         base: nn.Module | None = None,
         regions: Regions | None = None,
         stiffness: Sequence[float] = (),
+        edges: Sequence[Edge] = (),
     ) -> Mesh:
+        """`corners` are those of a planar domain, `edges` those of a solid."""
         shaped: Shaped | Slabs | Solid | Aligned | None = None
+        functions: tuple[CornerFunctions | EdgeFunctions, ...] = tuple(corners)
         if domain is not None and is_aligned(domain, regions):
             assert regions is not None
             shaped = Aligned.of(domain, cells, regions)
@@ -73,13 +77,15 @@ class Mesh:
                 shaped = Slabs.of(domain, cells, regions)
             elif domain.dimension == 3:
                 shaped = Solid.of(domain, cells, regions)
+                functions = tuple(dict.fromkeys(EdgeFunctions(own) for own in shaped.edges_of(edges) if own))
             else:
                 shaped = Shaped.of(domain, cells, regions)
-        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, tuple(corners), base, tuple(stiffness))
+        return Mesh(cells, tuple(degree), tuple(cells.faces()), shaped, functions, base, tuple(stiffness))
 
     def raised(self, by: int) -> Mesh:
-        """The same with a higher degree."""
-        return replace(self, degree=tuple(p + by for p in self.degree))
+        """The same with a higher degree, along edges too."""
+        corners = tuple(c.raised(by) if isinstance(c, EdgeFunctions) else c for c in self.corners)
+        return replace(self, degree=tuple(p + by for p in self.degree), corners=corners)
 
     @property
     def patches(self) -> Cells | Cover:
@@ -102,7 +108,13 @@ class Mesh:
         found = np.full(self.patches.count, -1)
         if isinstance(self.shaped, Shaped):
             for k, corner in enumerate(self.corners):
+                assert isinstance(corner, CornerFunctions)
                 found[self.shaped.patches_at(corner.centre, corner.start, corner.end)] = k
+        if isinstance(self.shaped, Solid) and self.corners:
+            groups = [c.edges for c in self.corners if isinstance(c, EdgeFunctions)]
+            edges = list({edge.place: edge for own in groups for edge in own}.values())
+            number = {frozenset(edge.place for edge in own): k for k, own in enumerate(groups)}
+            found[:] = [number.get(frozenset(e.place for e in own), -1) for own in self.shaped.edges_of(edges)]
         return found
 
     @cached_property

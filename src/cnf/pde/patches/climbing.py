@@ -152,7 +152,7 @@ class Climb:
         best = min(
             known, key=lambda k: (not (known[k] <= self.goal and rounds[k].exact), known[k]), default=len(rounds) - 1
         )
-        estimate = max(known[best], rounds[best].violation) if best in known else math.nan
+        estimate = max(known[best], rounds[best].violation) if best in known else math.inf
         return Adapted(tuple(rounds), best, estimate, self.interrupted, self._probes_on(rounds[best]))
 
 

@@ -54,7 +54,7 @@ def edge_potentials(question: Question, orders: Orders) -> EdgePotentials | None
     box = next((leaf for leaf, _ in question.domain._leaves() if leaf._is_box), None)
     if not scalar or box is None or (box.lower, box.upper) != (question.domain.lower, question.domain.upper):
         return None
-    around = _Around(question, np.array(box.lower), np.array(box.upper))
+    around = Around(question, np.array(box.lower), np.array(box.upper))
     diffusion = around.diffusion()
     if diffusion is None:
         return None
@@ -78,7 +78,7 @@ def _chopped(given: np.ndarray, small: float) -> Polynomial:
     return series.convert(kind=Polynomial, domain=[0, 1], window=[0, 1])
 
 
-def _summed(series: dict[Edge, Polynomial], around: _Around, scale: np.ndarray, unit: float) -> EdgePotentials:
+def _summed(series: dict[Edge, Polynomial], around: Around, scale: np.ndarray, unit: float) -> EdgePotentials:
     """Octants at vertices and wedges along edges, `scale` (3,) per distance, `unit` for every source."""
     places, terms = [], []
     shares = around.size * scale  # the edges of the box in coordinates of the potentials
@@ -116,7 +116,7 @@ def _weighted(place: int, potential: Sum, weight: float) -> list[list[float]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Around:
+class Around:
     """What is asked of a problem along the edges of a box."""
 
     question: Question
@@ -143,7 +143,7 @@ class _Around:
     def inside(self, points: np.ndarray) -> tuple[np.ndarray, dict[tuple[int, ...], np.ndarray]]:
         """The source at points (P, 3), and the weights of all derivatives, (P,) each."""
         (equation,) = self.question.inside
-        return _taken_apart(self.question.at(equation, Sample(torch.from_numpy(points), None)))
+        return taken_apart(self.question.at(equation, Sample(torch.from_numpy(points), None)))
 
     @property
     def source(self) -> float:
@@ -213,13 +213,13 @@ class _Around:
         own = [k for k in range(len(question.places)) if question.holds(k, Piece(names), points, normals)]
         if len(own) != 1:
             return None
-        given, weights = _taken_apart(question.at(own[0], Sample(torch.from_numpy(points), torch.from_numpy(normals))))
+        given, weights = taken_apart(question.at(own[0], Sample(torch.from_numpy(points), torch.from_numpy(normals))))
         if set(weights) != {(0, 0, 0)} or not weights[0, 0, 0].all():
             return None
         return given / weights[0, 0, 0]
 
 
-def _taken_apart(condition: Constraint) -> tuple[np.ndarray, dict[tuple[int, ...], np.ndarray]]:
+def taken_apart(condition: Constraint) -> tuple[np.ndarray, dict[tuple[int, ...], np.ndarray]]:
     """Right-hand sides (P,), and the weights of all derivatives, (P,) each; none if it looks anywhere else."""
     values = condition.values.detach().numpy()
     probes = condition.expanded()

@@ -6,8 +6,9 @@ import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.adapting import asked_formulas, corner_functions, degrees_on
+from cnf.pde.patches.adapting import asked_formulas, corner_functions
 from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.degrees import degrees_on
 from cnf.pde.patches.formulas import follow
 from cnf.pde.patches.jumps import breaks, diffused_jumps
 from cnf.pde.patches.question import Question

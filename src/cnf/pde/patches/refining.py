@@ -73,17 +73,17 @@ def _coarser_first(mesh: Mesh, marked: np.ndarray, cut: np.ndarray, time: int | 
     return found
 
 
-def coefficient_tails(last: Round) -> np.ndarray:
-    """The largest of the last two coefficients along every coordinate, low in the others, (patches, D)."""
-    weights = np.abs(last.solution.weights.detach().numpy())
-    weights = weights.reshape(last.mesh.patches.count, -1, last.channels).max(axis=2)
-    assert isinstance(last.field.basis, Piecewise)
-    exponents = last.field.basis.snapshot().exponents  # (n, D)
-    if last.field.basis.local is not None:  # they have no direction
-        return np.ones((last.mesh.patches.count, exponents.shape[1]))
+def coefficient_tails(of: Round, last: int = 2) -> np.ndarray:
+    """The largest of the last two coefficients (or so many) along every coordinate, low in the others, (patches, D)."""
+    weights = np.abs(of.solution.weights.detach().numpy())
+    weights = weights.reshape(of.mesh.patches.count, -1, of.channels).max(axis=2)
+    assert isinstance(of.field.basis, Piecewise)
+    exponents = of.field.basis.snapshot().exponents  # (n, D)
+    if of.field.basis.local is not None:  # they have no direction
+        return np.ones((of.mesh.patches.count, exponents.shape[1]))
     weights = weights[:, : len(exponents)]
     found = []
-    for k, p in enumerate(last.mesh.degree):
+    for k, p in enumerate(of.mesh.degree):
         low = np.delete(exponents, k, axis=1).max(axis=1, initial=0) <= LOW
-        found.append(weights[:, (exponents[:, k] >= p - 1) & low].max(axis=1))
+        found.append(weights[:, (exponents[:, k] > p - last) & low].max(axis=1))
     return np.stack(found, axis=1) + 1e-300

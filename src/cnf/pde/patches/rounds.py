@@ -119,7 +119,7 @@ def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) 
     half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2
     for k, corner in enumerate(mesh.corners):  # where fields vary over the distance to the corner
         near = mesh.at_corner[owner] == k
-        half[near] = np.minimum(half[near], np.linalg.norm(points[near] - corner.centre, axis=1)[:, None])
+        half[near] = np.minimum(half[near], corner.distances(points[near])[:, None])
     x = torch.from_numpy(points)
     worst = np.zeros(mesh.patches.count)
     with torch.no_grad():

@@ -6,6 +6,7 @@ along the gradients of these distances. Where it runs along faces of cells it is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
+from cnf.bases.edge_functions import Edge
 from cnf.pde.domains import Domain
 from cnf.pde.domains.domain import belongs_to
 from cnf.pde.domains.regions import Regions
@@ -68,6 +70,12 @@ class Solid:
     def inside(self, points: np.ndarray) -> np.ndarray:
         return self.domain._inside(points)
 
+    def edges_of(self, edges: Sequence[Edge]) -> list[tuple[Edge, ...]]:
+        """Those that every patch has."""
+        near = 10 * self.step
+        touched = [edge.touches(self.cover.lower, self.cover.upper, near) & self.whole for edge in edges]
+        return [tuple(e for e, own in zip(edges, touched, strict=True) if own[k]) for k in range(self.cover.count)]
+
     @cached_property
     def step(self) -> float:
         return STEP * float(max(np.subtract(self.domain.upper, self.domain.lower)))
@@ -104,7 +112,7 @@ def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
     cells = Cells(domain.lower, domain.upper)
     inner = regions.flat_at if regions is not None else None
     for axis in range(3):
-        for position in (*(inner[axis] if inner is not None else ()), *_flat_sides(domain, axis)):
+        for position in (*(inner[axis] if inner is not None else ()), *flat_sides(domain, axis)):
             chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
             cells = cells.cut(chosen, axis, [position] * len(chosen))
     side = max(np.subtract(domain.upper, domain.lower))
@@ -123,7 +131,7 @@ def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
     return cells
 
 
-def _flat_sides(domain: Domain, axis: int) -> list[float]:
+def flat_sides(domain: Domain, axis: int) -> list[float]:
     """Positions of the sides of boxes, inside the box around the domain."""
     low, high = domain.lower[axis], domain.upper[axis]
     margin = 0.02 * (high - low)

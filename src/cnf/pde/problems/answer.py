@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from torch import Tensor
 from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
+from cnf.pde.domains import Domain
 from cnf.pde.patches.building import Mesh
 from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.problem import Problem
@@ -23,6 +25,7 @@ GRID_POINTS = 30_000
 SAMPLED = 5000  # points at which errors are measured where a grid would be too coarse
 NEAR_MISS = 1e-5  # relative residual that a user might accept
 MOST_GRID_POINTS = 5_000_000
+BESIDE = 1e-6  # of the domain: how near the inside of it must be to a point of its boundary
 TWICE = 2.0  # the difference of two fields: as much as an estimate may be too small, seen on problems that were drawn
 
 
@@ -79,17 +82,19 @@ class Answer:
 
     @property
     def estimate(self) -> float:
-        """An estimate of the relative error, NaN if there is none.
+        """An estimate of the relative error, infinite if there is none.
 
         Twice the difference to a second field, from other points and other waves. No bound: two fields may share a
         mistake. On patches, the difference to a field of higher degree on the same cells. Not less than what values on
         the boundary miss between points, nor than the part of a formula that no point has seen.
         """
         if self.measured is not None:
-            return self.measured
-        if self.disagreement is None:
-            return max(self.worst_held_out, self.floor)
-        return max(TWICE * self.disagreement, self.floor)
+            found = self.measured
+        elif self.disagreement is None:
+            found = self.worst_held_out
+        else:
+            found = TWICE * self.disagreement
+        return math.inf if math.isnan(found) else max(found, self.floor)
 
     @property
     def attempts(self) -> str:
@@ -112,7 +117,8 @@ class Answer:
         target = self.problem.solving.target or RESOLVED
         if self.judged <= target:
             return ""
-        missed = f"the target of {target:.0e} is not reached: the estimate of the relative error is {self.judged:.1e}; "
+        known = f"is {self.judged:.1e}" if math.isfinite(self.judged) else "was not measured"
+        missed = f"the target of {target:.0e} is not reached: the estimate of the relative error {known}; "
         if self.tuning.interrupted:
             return f"{missed}the search for a better field was interrupted"
         if self.measured is not None:
@@ -158,8 +164,9 @@ class Answer:
                 f"{certificate.advice()}"
             )
         if not self.resolved:
+            off = f"is off by {self.judged:.1e}" if math.isfinite(self.judged) else "may be off by anything"
             lines.append(
-                f"NOT RESOLVED: between the points the field is off by {self.judged:.1e}, the equations by "
+                f"NOT RESOLVED: between the points the field {off}, the equations by "
                 f"{self.worst_held_out:.1e} (relative, on average). "
                 f"{self.remedy}, the equations contradict each other or their data jump"
             )
@@ -211,6 +218,7 @@ def make_grid(problem: Problem, solution: Solution, counts: int | Sequence[int] 
     points = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, dimension)
     extent = max(b - a for a, b in zip(domain.lower, domain.upper, strict=True))
     inside = domain.contains(points, -1e-9 * extent)
+    inside[inside.clone()] = has_inside_near(domain, points[inside], BESIDE * extent)
     channels = problem.space.channels
     values = torch.full((points.shape[0], len(channels)), math.nan, dtype=torch.float64)
     exact = None
@@ -222,6 +230,18 @@ def make_grid(problem: Problem, solution: Solution, counts: int | Sequence[int] 
                 if channel in problem.exact:
                     exact[inside, k] = problem.exact[channel](points[inside]).reshape(-1)
     return Grid(axes, points, inside, values, exact)
+
+
+def has_inside_near(domain: Domain, points: Tensor, step: float) -> Tensor:
+    """Which of the points (P, D) of a domain or its boundary have the inside of it beside them, (P,) bool.
+
+    Where a shape that is cut out ends on the boundary, what is left of it there is no part of the domain.
+    """
+    found = domain.contains(points, step)
+    for signs in itertools.product((-1.0, 1.0), repeat=points.shape[1]) if not bool(found.all()) else ():
+        open_ = ~found
+        found[open_] = domain.contains(points[open_] + step * points.new_tensor(signs), 0.1 * step)
+    return found
 
 
 def measure_errors(problem: Problem, solution: Solution, probes: Probes | None = None) -> dict[str, float] | None:

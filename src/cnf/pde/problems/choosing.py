@@ -31,6 +31,7 @@ AIMED = 20.0  # seconds that a look at patches may take if there is a target
 LOOK, LOOKS = 8.0, 4  # seconds and rounds without one
 FLAT = 2  # coordinates up to which patches come down to rounding in that time
 LONGER = 4.0  # times as long as waves: what patches may take where those miss a target
+USELESS = 0.3  # an estimate above: zero would do nearly as well
 PATCHES = "solved on patches"
 WAVES = "waves over the whole domain"
 
@@ -99,12 +100,17 @@ def tried(way: Callable[[], Answer]) -> Answer | CnfError:
 def better(waves: Answer | CnfError, patches: Answer | CnfError, rough: str) -> Answer:
     """The one that ranks first, with a note on what the other left; the error of waves if both failed."""
     if isinstance(patches, Answer) and not (isinstance(waves, Answer) and rank(waves) <= rank(patches)):
-        before = f"left an estimate of {waves.estimate:.1e}" if isinstance(waves, Answer) else "could not solve it"
-        return replace(patches, choice=f"{PATCHES}: {f'{rough}; ' if rough else ''}{WAVES} {before}")
+        return replace(patches, choice=f"{PATCHES}: {f'{rough}; ' if rough else ''}{WAVES} {what_it_left(waves)}")
     if isinstance(waves, CnfError):
         raise waves
-    other = f"left an estimate of {patches.estimate:.1e}" if isinstance(patches, Answer) else "could not solve it"
-    return replace(waves, choice=waves.choice or f"solved by {WAVES}: patches {other}")
+    return replace(waves, choice=waves.choice or f"solved by {WAVES}: patches {what_it_left(patches)}")
+
+
+def what_it_left(other: Answer | CnfError) -> str:
+    """In words, what came of a way that was not taken."""
+    if isinstance(other, CnfError):
+        return "could not solve it"
+    return f"left an estimate of {other.estimate:.1e}" if math.isfinite(other.estimate) else "left no estimate"
 
 
 def patches_take(problem: Problem) -> bool:
@@ -129,9 +135,9 @@ def good_enough(answer: Answer) -> bool:
     """Exact, resolved, and as good as was asked for."""
     target = answer.problem.solving.target
     met = target is None or answer.estimate <= target
-    return answer.certificate.exact and answer.resolved and met and not math.isnan(answer.estimate)
+    return answer.certificate.exact and answer.resolved and met
 
 
-def rank(answer: Answer) -> tuple[bool, float]:
-    """Exact fields first, then those with the smaller estimate."""
-    return not answer.certificate.exact, answer.estimate if math.isfinite(answer.estimate) else math.inf
+def rank(answer: Answer) -> tuple[bool, bool, float]:
+    """Exact fields first, then those with the smaller estimate; what is hardly better than nothing comes last."""
+    return not answer.estimate <= USELESS, not answer.certificate.exact, answer.estimate

@@ -90,7 +90,7 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
     if answer.errors:
         errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
         found.append((None, f"Relative error against the exact solution: {errors}."))
-    if not math.isnan(answer.estimate):
+    if math.isfinite(answer.estimate):
         found.append((None, f"Estimate of the relative error ({answer.source}): {answer.estimate:.1e}."))
     return found
 
@@ -122,8 +122,8 @@ def list_facts(answer: Answer) -> dict[str, str]:
     }
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
-    if not math.isnan(answer.estimate):
-        facts["estimate"] = f"{answer.estimate:.1e} (of the relative error: {answer.source})"
+    estimate = f"{answer.estimate:.1e}" if math.isfinite(answer.estimate) else "none"
+    facts["estimate"] = f"{estimate} (of the relative error: {answer.source})"
     trials = answer.tuning.trials
     settings = ", ".join(f"{k} {show_setting(v)}" for k, v in answer.tuning.best.settings.items()) if trials else "-"
     stopped = ", interrupted" if answer.tuning.interrupted else ""
