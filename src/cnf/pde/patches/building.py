@@ -99,7 +99,7 @@ class Mesh:
         if isinstance(self.shaped, Solid):
             return lay_out_solid(self.shaped, self.degree)
         if isinstance(self.shaped, Shaped):
-            return lay_out(self.shaped, self.degree, stiffness=self.stiffness)
+            return lay_out(self.shaped, self.degree, self.stiffness)
         return None
 
     @cached_property
@@ -244,7 +244,7 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
 def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
     """Every equation at more points of patches that are cut: what its exact points leave open is fitted there."""
     layout = mesh.shaped_layout
-    if layout is None or layout.guides is None or not len(layout.guides):
+    if layout is None or not len(layout.guides):
         return []
     found = []
     owner = mesh.patches.locate(layout.guides)

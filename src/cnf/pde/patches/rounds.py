@@ -109,11 +109,11 @@ def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
     started = clocks()
     field = build_field(question, orders, mesh)
     solution = solved(field)
-    off = between(question, orders, mesh, solution)
+    off = between(question, mesh, solution)
     return Round(mesh, field, solution, off, worked_since(started))
 
 
-def between(question: Question, orders: Orders, mesh: Mesh, solution: Solution) -> np.ndarray:
+def between(question: Question, mesh: Mesh, solution: Solution) -> np.ndarray:
     """What equations miss in every patch between their points, as an amplitude relative to the field's, (patches,)."""
     owner, points = points_between(mesh, question.seed + 1)
     half = (mesh.patches.upper - mesh.patches.lower)[owner] / 2

@@ -67,9 +67,9 @@ class ShapedLayout:
     arcs: tuple[Arc, ...]
     seams: dict[tuple[int, str], Seam]
     borders: dict[tuple[int, str], Border]
-    start: np.ndarray | None = None
-    guides: np.ndarray | None = None
-    guiding_arcs: tuple[Arc, ...] = ()
+    start: np.ndarray | None
+    guides: np.ndarray
+    guiding_arcs: tuple[Arc, ...]
     room: int = 0
 
     @property
@@ -79,27 +79,26 @@ class ShapedLayout:
         return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
 
 
-def lay_out(
-    shaped: Shaped, degree: tuple[int, ...], order: int = 2, stiffness: Sequence[float] = (), guided: bool = True
-) -> ShapedLayout:
+def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
     """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
 
     Polynomials on a patch that fills a part of its frame are hardly told apart by as many conditions, and what these
-    leave nearly open is anything between the points: `guided`, such a patch has fewer exact ones, and guides.
+    leave nearly open is anything between the points: such a patch has fewer exact ones, and guides.
 
     Functions of corners get no points of their own: they make up for what polynomials cannot, and with as many points
     more the field is worse by orders of magnitude.
     """
     functions = (degree[0] + 1) * (degree[1] + 1) - 1
-    usual = [p + 1 - order for p in degree]
+    usual = [p - 1 for p in degree]
     taken = np.zeros(shaped.cover.count, dtype=np.int64)
     seams = _seams(shaped, degree, taken)
-    inside, restrained, arcs, along = [], [], [], []  # how many points there are inside for the one and the other
+    inside, restrained = [], []  # how many points patches have inside: for all equations, for those with multipliers
+    arcs, along = [], []  # what they have of the boundary and of interfaces, with its points
     room = 0
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
         runs, lengths = _long_runs(shaped, patch)
-        cut = guided and not shaped.whole[patch]
+        cut = not shaped.whole[patch]
         share = EXACT if cut else 1.0
         along_it = [share if run.interface < 0 else 1.0 for run in runs]
         along_it = [part * length * max(degree) for part, length in zip(along_it, lengths, strict=True)]
@@ -115,10 +114,9 @@ def lay_out(
                 along.append(_Stretch(run, patch, count))
         inside.append(inner)
         restrained.append(held)
-    points = chosen_inside(shaped, inside, usual, not guided)
-    others = points if restrained == inside else chosen_inside(shaped, restrained, usual, not guided)
+    points = chosen_inside(shaped, inside, usual, all_told=False)
+    others = points if restrained == inside else chosen_inside(shaped, restrained, usual, all_told=False)
     owner, restrained_owner = (np.repeat(np.arange(len(own)), [len(x) for x in own]) for own in (points, others))
-    guides, guiding_arcs = _guides(shaped, degree) if guided else (None, ())
     return ShapedLayout(
         np.concatenate(points),
         np.concatenate(others),
@@ -127,8 +125,7 @@ def lay_out(
         seams,
         _borders(shaped, along, stiffness),
         None,
-        guides,
-        guiding_arcs,
+        *_guides(shaped, degree),
         room,
     )
 

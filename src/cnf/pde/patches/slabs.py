@@ -77,7 +77,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            own_layout = lay_out(slab.shaped, tuple(planar), stiffness=stiffness)
+            own_layout = lay_out(slab.shaped, tuple(planar), stiffness)
             known[id(slab.shaped)] = (own_layout, *start_points(slab.shaped, tuple(planar)))
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
@@ -86,8 +86,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         for found, own in zip(owners, layout.owners, strict=True):
             found.append(np.tile(own + slab.first, len(times)))
         arcs += [_arc_at(arc, times, slab.first) for arc in layout.arcs]
-        if layout.guides is not None:
-            guides.append(_at(layout.guides, times))
+        guides.append(_at(layout.guides, times))
         guiding_arcs += [_arc_at(arc, times, slab.first) for arc in layout.guiding_arcs]
         room += layout.room * duration
         for (axis, kind), seam in layout.seams.items():

@@ -18,7 +18,7 @@ def orders_of_channel(problem: Problem, channel: str) -> tuple[int, int]:
     """The highest derivatives of a channel in space and in time among the equations of the interior."""
     space_order = time_order = 0
     for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind != "interior" or not is_closed(constraint, channel, problem):
+        if place.kind != "interior" or not is_closed(constraint, channel):
             continue
         for row in constraint.operator.rows:
             for term in row:
@@ -31,7 +31,7 @@ def orders_of_channel(problem: Problem, channel: str) -> tuple[int, int]:
     return space_order, time_order
 
 
-def is_closed(constraint: Constraint, channel: str, problem: Problem) -> bool:
+def is_closed(constraint: Constraint, channel: str) -> bool:
     """True if a row has this channel at a higher order than any other.
 
     Others do not say how many conditions the channel wants: the divergence of a velocity, for instance.

@@ -68,7 +68,7 @@ class RegionalParameters:
         refuse_unknown_regions(given, dict.fromkeys(regions))
         by_region = {}
         for region in regions:
-            own = {name: _of(name, value, region, regions) for name, value in given.items()}
+            own = {name: _of(name, value, region) for name, value in given.items()}
             by_region[region] = read_parameters(own, space)
         first, *others = by_region.values()
         same = {n: v for n, v in first.items() if n not in several and all(o[n] == v for o in others)}
@@ -87,7 +87,7 @@ class RegionalParameters:
         return set(self.any) - set(self.common)
 
 
-def _of(name: str, value: object, region: str, regions: Sequence[str]) -> object:
+def _of(name: str, value: object, region: str) -> object:
     if not isinstance(value, Mapping):
         return value
     where = ("parameters", name)
