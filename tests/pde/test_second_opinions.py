@@ -179,6 +179,16 @@ def test_probes_see_what_is_small():
     assert spot(Probes.of(square, 0)) < 0.1 * math.pi * s**2
 
 
+def test_probes_of_cells_are_drawn_by_the_seed_and_kept():
+    """Those of every cell differ from seed to seed, as the uniform ones do; asked again, they are the same object."""
+    square, cells = cnf.Box((0, 0), (1, 1)), Cells([0, 0], [1, 1])
+    first, second = (Probes.of(square, seed, count=20) for seed in (0, 1))
+    drawn = [probes.within(cells, square).points[20:] for probes in (first, second)]
+    assert all(len(points) == 16 for points in drawn) and not torch.isclose(*drawn).any()
+    assert first.within(cells, square) is first.within(cells, square)
+    assert len(first.within(cells.cut([0], 0), square).points) == 20 + 2 * 16
+
+
 def test_estimate_of_a_spot():
     """u = e^{-q}, 0.002 wide: the estimate is relative to the spot, not to the nothing around it."""
     q = r"\frac{(x - 0.4137)^2 + (y - 0.6291)^2}{s^2}"

@@ -21,6 +21,7 @@ from cnf.constraints import Constraint
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.patches.formulas import Formula, known_formulas, largest
+from cnf.pde.patches.probes import ELSEWHERE
 from cnf.pde.problems.guiding import guided, make_guides
 from cnf.pde.problems.planning import build_field
 from cnf.pde.problems.problem import Problem
@@ -51,7 +52,7 @@ class Between:
 
 def draw_probes(problem: Problem) -> Tensor:
     """Points drawn uniformly, (P, D), where fields are compared."""
-    return problem.domain.fill(PROBES, "random", problem.seed + 104729)
+    return problem.domain.fill(PROBES, "random", problem.seed + ELSEWHERE)
 
 
 def look_between(problem: Problem, solution: Solution, field_size: float | None = None) -> Between:

@@ -15,6 +15,7 @@ from cnf.constraints import Constraint, Space
 from cnf.errors import ProblemError, RepeatedAnchorError
 from cnf.field import ConstrainedField
 from cnf.operators.expansion import has_integrals
+from cnf.pde.patches.probes import ELSEWHERE
 from cnf.pde.problems.guiding import GUIDES, guided, make_guides
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning import Guiding, HeldOutEquations, Plan, Settings, make_objective
@@ -39,7 +40,7 @@ def make_plan(problem: Problem) -> Plan:
     """What the tuner needs to know."""
     checks = problem.checks()
     held_out = HeldOutEquations(checks) if checks else None
-    probes = problem.domain.fill(PROBES, "halton", problem.seed + 104729)
+    probes = problem.domain.fill(PROBES, "halton", problem.seed + ELSEWHERE)
     objective, loss = choose_objective(problem, held_out, probes)
     free = free_settings(problem) if objective != "none" else frozenset()
     few = fewer_conditions(problem) if free else None
