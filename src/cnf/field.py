@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suit
 from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
-from cnf.errors import CnfError, ConstraintError, nearest
+from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
 from cnf.solution import Solution
@@ -161,6 +162,7 @@ class ConstrainedField(nn.Module):
         The conditions may be other equations at the same points, or at new points, as long as there are no more of them
         than functions. Both fields share their parameters; `changes` replace solver, tolerance or on_violation.
         """
+        self._warn_of_loss()
         kept = {"solver": self.solver, "tolerance": self.tolerance, "on_violation": self.on_violation}
         given = [constraints] if isinstance(constraints, Constraint) else constraints
         basis = self.basis
@@ -194,6 +196,7 @@ class ConstrainedField(nn.Module):
     def _planned(self) -> tuple[Parts, Plan]:
         check_parts(self.basis, self.base, self.dtype)
         refuse_transforms()
+        self._warn_of_loss()
         started = time.perf_counter()
         self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
         held = self._held()
@@ -202,6 +205,16 @@ class ConstrainedField(nn.Module):
             plan = formulation.plan(held.basis, held.constraints)
         self._formulation = (given, plan.formulation)  # it learns the structure of its systems
         return replace(held, seconds=time.perf_counter() - started), plan
+
+    def _warn_of_loss(self) -> None:
+        """Weights that more than the conditions decided on are not found again by solving."""
+        for reason in {weights.beyond for _, weights in self._saved if weights.beyond}:
+            warnings.warn(
+                f"the field is solved anew, by its conditions alone: {reason}, which is lost now; solve the problem "
+                "again to have it back",
+                NumericalWarning,
+                stacklevel=4,
+            )
 
     def _restored(self, saved: SavedWeights, held: Parts, made_up: Sequence[Tensor]) -> Expansion:
         return saved.expansion(self._formulated()[1], held.basis, held.constraints)

@@ -6,7 +6,7 @@ import scipy.linalg
 import torch
 
 import cnf
-from cnf.errors import ProblemError
+from cnf.errors import NumericalWarning, ProblemError
 from cnf.pde.patches.adapting import NEXT, SECONDS, WORK, time_for
 from cnf.pde.problems.guiding import GUIDES, guided, guided_weights, make_guides
 from cnf.pde.problems.planning import GUIDED_SIZES, MOST_WORK, build_field, guided_work, make_plan
@@ -65,6 +65,8 @@ def test_guides_take_no_condition_away_and_make_the_field_better():
         off = [float((s(points) - wanted).norm() / wanted.norm()) for s in (ordinary, solution)]
     assert off[1] < 0.01 * off[0] and off[1] < 5e-3
     assert torch.equal(field(points[:3]), solution(points[:3]))  # the field keeps the weights
+    with pytest.warns(NumericalWarning, match="fitted to its equations between the points, which is lost now"):
+        field.update({"at rest": 0.1})
 
 
 def test_tuned():

@@ -187,10 +187,14 @@ class KnownAccount(Account):
 
 @dataclass(frozen=True, eq=False)
 class SavedWeights:
-    """The state of an expansion as it was saved, and what is known of the systems it came from."""
+    """The state of an expansion as it was saved, and what is known of the systems it came from.
+
+    `beyond`: what else decided on the weights, if solving anew would not give them again.
+    """
 
     state: Mapping[str, Tensor]
     account: KnownAccount
+    beyond: str = ""
 
     def expansion(self, formulation: Formulation, basis: Basis, constraints: Sequence[Constraint]) -> Expansion:
         """The expansion, without solving anything."""

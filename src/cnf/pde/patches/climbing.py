@@ -8,7 +8,6 @@ elsewhere, would cost several times the one that it is to judge.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
-from cnf.pde.patches.rounds import Adapted, Round, contradicted, field_difference, solve_round
+from cnf.pde.patches.rounds import Adapted, Round, clocks, contradicted, field_difference, solve_round, worked_since
 from cnf.pde.patches.sizing import memory_needed, memory_there_is
 from cnf.solution import Solution
 
@@ -58,7 +57,7 @@ class Climb:
         mesh: Mesh | None = self.mesh_on(cells, LOWEST)
         assert mesh is not None
         self._refuse_if_too_large(mesh)
-        started, end_of_mesh = time.perf_counter(), [math.inf]  # the estimate that every mesh ended with
+        started, end_of_mesh = clocks(), [math.inf]  # the estimate that every mesh ended with
         try:
             while mesh is not None:
                 found = solve_round(self.question, self.orders, mesh)
@@ -68,7 +67,7 @@ class Climb:
                 good = sum(known <= self.goal for known in self.estimates.values())
                 if (good and (found.exact or good > INEXACT)) or most < 1 or (most == 1 and self.estimates):
                     break
-                if time.perf_counter() - started + LONGER * found.seconds > seconds:
+                if worked_since(started) + LONGER * found.seconds > seconds:
                     break
                 mesh = self._higher(ratio)
                 if mesh is None and len(end_of_mesh) <= most:

@@ -56,7 +56,7 @@ class Answer:
     disagreement: float | None  # relative difference to a field from other points: estimates the error
     errors: dict[str, float] | None  # relative L2 error of each channel, if the exact solution is given
     seconds: float
-    measured: float | None = None  # the error as measured against a finer field, where there is one
+    measured: float | None = None  # the error as measured against fields of other degrees, on patches
     mesh: Mesh | None = None  # the patches, if it was solved on some
     choice: str = ""  # why it was solved the way it was, if that was left open
     largest: dict[str, float] = field(default_factory=dict)  # largest relative residual at the points of `held_out`
@@ -85,8 +85,8 @@ class Answer:
         """An estimate of the relative error, infinite if there is none.
 
         Twice the difference to a second field, from other points and other waves. No bound: two fields may share a
-        mistake. On patches, the difference to a field of higher degree on the same cells. Not less than what values on
-        the boundary miss between points, nor than the part of a formula that no point has seen.
+        mistake. On patches, the difference to fields of other degrees, on smaller cells at entrant corners. Not less
+        than what values on the boundary miss between points, nor than the part of a formula that no point has seen.
         """
         if self.measured is not None:
             found = self.measured
@@ -106,7 +106,7 @@ class Answer:
     def source(self) -> str:
         """Where the estimate comes from."""
         if self.measured is not None:
-            return "a field of higher degree, values on the boundary between the points"
+            return "fields of other degrees, values on the boundary between the points"
         if self.disagreement is None:
             return "residual between the points"
         return "a second field from other points, values on the boundary between the points"

@@ -60,9 +60,13 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
     try:
         other = tried(second)
     except KeyboardInterrupt:
-        if not isinstance(found, Answer):
+        kept = [answer for answer in (found, looked) if isinstance(answer, Answer)]
+        if not kept:
             raise
-        return replace(found, tuning=replace(found.tuning, interrupted=True))
+        best = min(kept, key=rank)
+        return replace(best, tuning=replace(best.tuning, interrupted=True))
+    if not isinstance(other, Answer) and isinstance(looked, Answer):
+        other = looked  # what the look at patches found is better than nothing of them
     return better(*((other, found) if rough else (found, other)), rough)
 
 
@@ -109,7 +113,7 @@ def better(waves: Answer | CnfError, patches: Answer | CnfError, rough: str) -> 
 def what_it_left(other: Answer | CnfError) -> str:
     """In words, what came of a way that was not taken."""
     if isinstance(other, CnfError):
-        return "could not solve it"
+        return f"could not solve it ({str(other).split(';')[0]})"
     return f"left an estimate of {other.estimate:.1e}" if math.isfinite(other.estimate) else "left no estimate"
 
 

@@ -43,7 +43,7 @@ def guided(field: ConstrainedField, guides: Sequence[Constraint]) -> Solution:
     table = found.reshape(len(field.basis.space.channels), -1).T.contiguous()  # (N, C)
     note = f"what {len(wanted)} conditions leave free is fitted to the equations at {len(near)} others"
     account = KnownAccount("QR and least squares", (*factor.notes, note), 1, factor.passed)
-    field.restore(SavedWeights({"weights": table}, account))
+    field.restore(SavedWeights({"weights": table}, account, "it was fitted to its equations between the points"))
     return field.settle(measure=False)
 
 

@@ -49,9 +49,9 @@ def at_present(value: object) -> object:
         return {name: at_present(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [at_present(part) for part in value]
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
-    return Present(value) if is_learnable(value) and not isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        return float(value.detach()) if value.numel() == 1 else value.detach()
+    return Present(value) if is_learnable(value) else value
 
 
 def with_learnable(problem: Problem, answer: Answer) -> Answer:

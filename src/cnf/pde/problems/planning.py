@@ -63,7 +63,8 @@ def make_plan(problem: Problem) -> Plan:
 def make_guiding(problem: Problem) -> Guiding | None:
     """How fields are guided by the equations between the points; None where that is not what was asked, or too much.
 
-    A field that is open on purpose is the smoothest one, which guides know nothing of.
+    A field that is open on purpose is the smoothest one, which guides know nothing of; one that is to be solved again
+    with other parameters would be solved without them.
     """
     rows, channels = problem.conditions, len(problem.space.channels)
     sizes = [
@@ -72,7 +73,7 @@ def make_guiding(problem: Problem) -> Guiding | None:
         if guided_work(rows, channels * count_functions(problem.space, problem.constraints, size)) <= MOST_WORK
     ]
     asked = problem.tuning.objective is None and problem.solving.underdetermined == "refuse"
-    if not asked or not sizes or any(has_integrals(c.operator) for c in problem.constraints):
+    if problem.to_be_learnt or not asked or not sizes or any(has_integrals(c.operator) for c in problem.constraints):
         return None
     known: dict[bool, list[Constraint]] = {}
 

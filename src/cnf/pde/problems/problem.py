@@ -68,12 +68,14 @@ class Problem:
     ):
         given = _any_table(parameters, "parameters")
         self.present: Problem | None = None  # the problem with the values that learnable parameters have
+        self.to_be_learnt = False  # its field is solved again and again, with parameters that change
         if is_learnable(given):
             tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
             texts = {"title": title, "description": description, "seed": seed, "folder": folder}
             asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
             now = {name: at_present(value) for name, value in given.items()}
             self.present = Problem(coordinates, channels, parameters=now, **asked, **tables, **texts)  # type: ignore
+            self.present.to_be_learnt = True
         self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
         self.description = check_text(description, ("description",)) if description != "" else ""
         self.seed = check_count(seed, ("seed",), 2**31 - 1, least=0)
