@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import cnf
+from cnf.errors import ProblemError
 from cnf.late import whole_imports
 from cnf.operators.reader.expressions import FUNCTIONS
 from cnf.operators.reader.vocabulary import FUNCTION_NAMES
@@ -30,13 +32,14 @@ equation = '\Delta u = 1'
 on = "boundary"
 equation = 'u = 0'
 """
+PART = "no part 'bondary' of the domain; known are interior, boundary, x = ..., y = .... Did you mean 'boundary'?"
 MISTAKES = {
     "toml": ("[domain]", "[domain", "line 3"),
     "entry": ("on = ", "onn = ", "no entry 'onn'"),
     "shape": ("upper", "uper", "uper is unknown"),
     "latex command": (r"\Delta", r"\Delt", "Did you mean 'Delta'?"),
     "latex bracket": ("u = 0", "u = (0", "never closed"),
-    "part": ('"boundary"', '"bondary"', "Did you mean 'boundary'?"),
+    "part": ('"boundary"', '"bondary"', PART),
     "symbol": (r"\Delta u = 1", r"\Delta u = q", "the symbol q is not known"),
     "region": (
         "[domain]",
@@ -79,6 +82,23 @@ def test_names_that_mean_something_pass_the_first_look(first, as_first, second, 
     file = tmp_path / "problem.toml"
     file.write_text(FILE.replace(first, as_first.replace("\\\\", "\\"), 1).replace(second, as_second, 1))
     assert look_over(file, {})[1]["coordinates"] == "x y"
+
+
+def test_a_part_that_is_not_there_is_refused_alike(tmp_path: Path):
+    """By the first look at a file and by the problem in Python: regions, names of shapes and coordinates are listed."""
+    file = tmp_path / "problem.toml"
+    regions = "[regions]\ncore = {type = 'disk', center = [0.5, 0.5], radius = 0.2}\n[domain]\nname = 'wall'"
+    file.write_text(FILE.replace("[domain]", regions, 1).replace('"boundary"', '"bondary"', 1))
+    said = "no part 'bondary' of the domain; known are interior, boundary, core, rest, wall, x = ..., y = .... Did"
+    with pytest.raises(ProblemError, match=re.escape(said)):
+        look_over(file, {})
+    with pytest.raises(ProblemError, match=re.escape(said)):
+        cnf.Problem(
+            "x y",
+            domain=cnf.Box((0, 0), (1, 1), name="wall"),
+            regions={"core": cnf.domains.Disk((0.5, 0.5), 0.2)},
+            equations={"interior": r"\Delta u = 1", "bondary": "u = 0"},
+        )
 
 
 def test_help_needs_nothing_large():

@@ -18,9 +18,7 @@ from torch import Tensor
 from cnf.errors import DomainError, nearest
 from cnf.pde.domains.boundary import Piece, spread
 from cnf.pde.domains.layouts import fill, propose_until
-
-RESERVED = ("interior", "boundary")  # a condition is imposed there by these words
-EXCEPT = "boundary except "
+from cnf.pde.domains.part_names import EXCEPT, PARTS
 
 
 @dataclass(frozen=True)
@@ -268,7 +266,7 @@ def check_name(name: object) -> None:
         return
     if not isinstance(name, str) or not name.strip() or name != name.strip():
         raise DomainError(f"the name of a shape is a text without spaces around it, got {name!r}")
-    if name in RESERVED or "=" in name or name.startswith(EXCEPT):
+    if name in PARTS or "=" in name or name.startswith(EXCEPT):
         raise DomainError(f"a shape cannot be called {name!r}: 'interior', 'boundary' and 'x = ...' name other places")
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from cnf.errors import DomainError, nearest
 from cnf.pde.domains.boundary import Curve, Piece
-from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, as_number, check_name, settle
+from cnf.pde.domains.domain import Domain, as_number, check_name, settle
 from cnf.pde.domains.drawn import Drawn, Label, refuse_crossings
 from cnf.pde.domains.loops import Loops
+from cnf.pde.domains.part_names import EXCEPT, PARTS
 from cnf.reading.outlines.files import read_outline
 from cnf.reading.outlines.strokes import Stroke, chain_of, path_text, read_path
 
@@ -183,7 +184,7 @@ def _read_paths(paths: object) -> list[list[Stroke]]:
 def tidied(label: str) -> str:
     """A name from a file as one that conditions can refer to."""
     text = " ".join(label.replace(",", " ").replace("=", " ").split())
-    return f"{text} curve" if text in RESERVED or text.startswith(EXCEPT) else text
+    return f"{text} curve" if text in PARTS or text.startswith(EXCEPT) else text
 
 
 def _arranged(curves: list[list[Stroke]], labels: list[Label], smooth: float) -> Loops:

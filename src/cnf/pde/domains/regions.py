@@ -20,13 +20,12 @@ from cnf.pde.domains.ball import Ball
 from cnf.pde.domains.boundary import Arrays, Curve, Piece, spread, trim_all
 from cnf.pde.domains.box import Box
 from cnf.pde.domains.combinations import Difference, Intersection, Union, _meet, _unless_empty
-from cnf.pde.domains.domain import EXCEPT, RESERVED, Domain, Sample
+from cnf.pde.domains.domain import Domain, Sample
 from cnf.pde.domains.outline import Outline
+from cnf.pde.domains.part_names import EXCEPT, INTERFACE, PARTS, REST
 from cnf.pde.domains.polygon import Polygon, _signed_area
 from cnf.pde.domains.timed import Timed
 
-REST = "rest"
-INTERFACE = "interface"
 MOST = 100
 TRACED = 513  # points of a curve at which the end of an interface is looked for, at first
 ZOOMS = 6
@@ -217,7 +216,7 @@ def _check(name: object, shape: Domain, whole: Domain) -> None:
     domain = whole.space if isinstance(whole, Timed) else whole
     if not isinstance(name, str) or not name.strip() or name != name.strip() or "," in name or "=" in name:
         raise DomainError(f"a region is called by a text without commas and equal signs, got {name!r}")
-    if name == REST or name in RESERVED or name.startswith((EXCEPT, f"{INTERFACE} ")) or name in domain.parts:
+    if name == REST or name in PARTS or name.startswith((EXCEPT, f"{INTERFACE} ")) or name in domain.parts:
         raise DomainError(
             f"a region cannot be called {name!r}: 'rest', 'interior', 'boundary', 'interface ...' and the names of "
             "parts of the boundary have a meaning already; rename it"

@@ -47,7 +47,7 @@ def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
         options.read_solve(entries.get("solve"))
         refuse_unknown_regions(entries.get("parameters"), regions)
         for k, equation in enumerate(read_equations(entries["equations"])):
-            refuse_unknown_part(equation.on, entries["domain"], regions, ("equations", k, "on"))
+            refuse_unknown_part(equation.on, entries["domain"], regions, coordinates, ("equations", k, "on"))
             _look_at_latex(equation, entries, coordinates, ("equations", k, "equation"))
     return text, entries
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from cnf.constraints import Constraint, Space
 from cnf.errors import CnfError, ProblemError, nearest
 from cnf.operators.operator import Operator
-from cnf.pde.domains.regions import INTERFACE, Regions
+from cnf.pde.domains.part_names import INTERFACE
+from cnf.pde.domains.regions import Regions
 from cnf.pde.problems.equation import Equation
 from cnf.pde.problems.parameters import Parameter, in_file
 

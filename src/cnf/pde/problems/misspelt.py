@@ -12,9 +12,8 @@ from lark import Token, Tree
 
 from cnf.errors import LatexError, ProblemError, nearest
 from cnf.operators.reader.vocabulary import unknown_symbol
+from cnf.pde.domains.part_names import PARTS, REST, known_parts, unknown_part
 
-PARTS = ("interior", "boundary")
-REST = "rest"
 OWN_MEANING = frozenset({"d", "e", "pi", "n", "f"})  # differentials, constants, normals, the vector of all channels
 
 
@@ -31,15 +30,28 @@ def refuse_unknown_regions(parameters: object, regions: object) -> None:
                 )
 
 
-def refuse_unknown_part(on: str | None, domain: object, regions: object, where: tuple) -> None:
+def refuse_unknown_part(
+    on: str | None, domain: object, regions: object, coordinates: tuple[str, ...], where: tuple
+) -> None:
     """A part that is nearly called "interior", "boundary" or like a region, and that no shape has as its name."""
-    known = [*PARTS, *(map(str, [*regions, REST]) if isinstance(regions, Mapping) else ())]
+    areas = [*map(str, regions), REST] if isinstance(regions, Mapping) else []
+    known = [*PARTS, *areas]
     words = " ".join((on or "").split())
     if not words or words in known or any(sign in words for sign in "=,") or " " in words:
         return
-    said = nearest(words, known)
-    if said and isinstance(domain, Mapping) and words not in set(_texts(domain)) and not _has_file(domain):
-        raise ProblemError(f"there is no part {words!r} of the domain.{said}", where)
+    meant = nearest(words, known) and isinstance(domain, Mapping) and words not in set(_texts(domain))
+    if meant and not _has_file(domain):
+        shapes = dict.fromkeys(_names_of_shapes(domain))
+        raise ProblemError(unknown_part(words, known_parts(areas, shapes, coordinates)), where)
+
+
+def _names_of_shapes(domain: object) -> Iterator[str]:
+    """Names of shapes, curves and edges, at any depth."""
+    if isinstance(domain, Mapping):
+        for key, value in domain.items():
+            yield from _texts(value) if key in ("name", "names", "edges") else _names_of_shapes(value)
+    for value in domain if isinstance(domain, list | tuple) else ():
+        yield from _names_of_shapes(value)
 
 
 def _texts(table: object) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from cnf.errors import CnfError, DomainError, ProblemError, nearest
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import STEP, Curve, by_shape, spread
 from cnf.pde.domains.domain import Sample, named_parts
+from cnf.pde.domains.part_names import PARTS, known_parts, unknown_part
 from cnf.pde.domains.regions import Regions, at_times
 from cnf.pde.patches.question import holds_along
 from cnf.pde.problems.scattered import Scattered
@@ -44,13 +45,18 @@ class Place:
 
 
 def read_place(
-    text: str | None, domain: Domain, coordinates: tuple[str, ...], number: Callable[[str], float], where: tuple
+    text: str | None,
+    domain: Domain,
+    coordinates: tuple[str, ...],
+    number: Callable[[str], float],
+    where: tuple,
+    regions: Sequence[str] = (),
 ) -> Place:
-    """The part of the domain that the text of `on` names."""
+    """The part of the domain that the text of `on` names; `regions` are those it could have named as well."""
     if text is None:
         return Place("nowhere", "everywhere")
     cleaned = " ".join(text.split())
-    if cleaned in ("interior", "boundary"):
+    if cleaned in PARTS:
         return Place(cleaned, cleaned)
     but, names = named_parts(cleaned)
     if all(name in domain.parts for name in names):
@@ -81,10 +87,7 @@ def read_place(
                 raise ProblemError(f"{name!r} is given twice", where)
             fixed[axis] = _within(number(value), domain, axis, name, where)
         return Place("slice", cleaned, fixed=fixed)
-    known = ["interior", "boundary", *domain.parts, *(f"{c} = ..." for c in coordinates)]
-    raise ProblemError(
-        f"there is no part {cleaned!r} of the domain; known are {', '.join(known)}.{nearest(cleaned, known)}", where
-    )
+    raise ProblemError(unknown_part(cleaned, known_parts(regions, domain.parts, coordinates)), where)
 
 
 def other_faces(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -231,9 +232,9 @@ class Placing:
                     )
             return Place("file", equation.file, file=scattered)
         where = ("equations", k, "on")
-        found = read_place(
-            equation.on, problem.domain, problem.space.coordinates, lambda text: problem.number(text, where), where
-        )
+        number = partial(problem.number, where=where)
+        regions = () if problem.regions is None else problem.regions.names
+        found = read_place(equation.on, problem.domain, problem.space.coordinates, number, where, regions)
         if problem.regions is None or equation.region is None:
             return found
         text = equation.region if found.kind == "interior" else f"{found.text} of {equation.region}"

@@ -13,7 +13,8 @@ from cnf.constraints import Space
 from cnf.errors import CnfError, LatexError, ProblemError
 from cnf.operators.latex import NO_FIELD, read_equation, used_coefficients
 from cnf.pde.domains import Domain
-from cnf.pde.domains.regions import INTERFACE, Regions
+from cnf.pde.domains.part_names import INTERFACE
+from cnf.pde.domains.regions import Regions
 from cnf.pde.problems.entries import shown
 from cnf.pde.problems.equation import Equation, read_equations
 from cnf.pde.problems.jumps import NOTHING, Jump, check_jumps, read_places, split_jump
@@ -191,7 +192,9 @@ def read_equations_in(problem: Problem, given: object) -> tuple[tuple[Equation, 
             return []
         where = ("equations", equation.number, "on")
         coordinates = problem.space.coordinates
-        place = read_place(equation.on, problem.domain, coordinates, lambda text: problem.number(text, where), where)
+        place = read_place(
+            equation.on, problem.domain, coordinates, partial(problem.number, where=where), where, regions.names
+        )
         found = {int(k) for _, _, own in on_boundary(place, problem.domain, regions) for k in own}
         return [regions.names[k] for k in sorted(found)]
 
