@@ -22,12 +22,12 @@ from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of, solve_on_patches
 
-PROBES = Probes(torch.linspace(0, 1, 400, dtype=torch.float64)[:, None], torch.full((400,), 1 / 400))
+PROBES = Probes(torch.linspace(0, 1, 400, dtype=torch.float64)[:, None], torch.full((400,), 1 / 400, dtype=torch.float64))
 L_SHAPE = cnf.domains.Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
 
 
 def field(*errors: float):
-    """cos x of size about one, and errors of three shapes that have nothing in common."""
+    """sqrt(2) cos(10 pi x), of size one, and errors of as many shapes that have nothing in common."""
 
     def at(x: Tensor) -> Tensor:
         shapes = [torch.sin(2 * np.pi * (k + 1) * x) * 2**0.5 for k in range(len(errors))]
@@ -130,7 +130,7 @@ def test_points_on_a_cut_belong_to_the_patch_that_is_there():
 def test_boundary_along_a_cut():
     """A disk on a box: where the top of the box is boundary, the field there is that of the box, to 1e-8.
 
-    u = x^2 - y^2 + y, of which the patches of the disk know nothing beside it.
+    u = x^2 - y^2 + y + e^x cos y, of which the patches of the disk know nothing beside it.
     """
     domain = Union([cnf.Box((0, 0), (1, 0.5)), Disk((0.68, 0.55), 0.275)])
     equations = {"interior": r"\Delta u = 0", "boundary": "u = x^2 - y^2 + y + e^x \\cos y"}
