@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import Basis
-from cnf.bases.guiding import guided_anew
 from cnf.bases.precision import without_autocast
 from cnf.bases.recommend import recommend_for
+from cnf.bases.renewed_guides import guided_anew
 from cnf.bases.suitability import PRECISIONS, check_arguments, check_parts, suited
 from cnf.certificate import Certificate
 from cnf.constraints import Constraint

@@ -22,7 +22,8 @@ from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of, solve_on_patches
 
-PROBES = Probes(torch.linspace(0, 1, 400, dtype=torch.float64)[:, None], torch.full((400,), 1 / 400, dtype=torch.float64))
+ALONG = torch.linspace(0, 1, 400, dtype=torch.float64)
+PROBES = Probes(ALONG[:, None], torch.full_like(ALONG, 1 / 400))
 L_SHAPE = cnf.domains.Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
 
 

@@ -1,4 +1,4 @@
-"""Guiding: new conditions reach what a basis brings along, the guides between their points, or are refused.
+"""Renewed guides: new conditions reach what a basis brings along, the guides between their points, or are refused.
 
 A field on patches that are cut is also fitted to its equations at more points. New right-hand sides and coefficients
 hold there too: they must be known there. What flows across interfaces of regions follows from the old coefficients.
