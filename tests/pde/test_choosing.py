@@ -167,3 +167,11 @@ def test_waves_have_a_try_where_patches_miss(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(choosing, "solve_on_patches", fail)
     with pytest.raises(ProblemError, match="no"):
         given.solve()
+
+
+def test_what_meets_an_easy_target_is_resolved():
+    """An estimate of 5e-3 is enough where 1e-2 was asked for, and nobody else has a try; without a target it is not."""
+    easy, strict = (problem(SMOOTH, solve={"method": "patches", "target": t}).solve() for t in (1e-2, 1e-4))
+    assert replace(easy, measured=5e-3).resolved and not replace(easy, measured=2e-2).resolved
+    assert not replace(strict, measured=5e-3).resolved and replace(strict, measured=5e-4).resolved
+    assert choosing.good_enough(replace(easy, measured=5e-3))

@@ -147,8 +147,11 @@ class Answer:
 
     @property
     def resolved(self) -> bool:
-        """False if the field is visibly off between the points; residuals may be large near any corner nevertheless."""
-        return self.judged <= RESOLVED  # what is not known is not resolved
+        """False if the field is off between the points, visibly and by more than was asked for.
+
+        Residuals may be large near any corner nevertheless; what is not known is not resolved.
+        """
+        return self.judged <= max(RESOLVED, self.problem.solving.target or 0.0)
 
     def verdict(self) -> list[str]:
         """What to think of it, in sentences."""
