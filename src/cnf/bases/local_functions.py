@@ -5,7 +5,7 @@ Products of Chebyshev polynomials, or any basis that is shared by the channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Evaluator
 from cnf.bases.corner_functions import chebyshev_table
-from cnf.operators.expansion import Request
+from cnf.operators.expansion import Request, combine, wanted
 
 Index = tuple[int, ...]
 
@@ -30,8 +30,15 @@ class LocalFunctions(Protocol):
         """The degrees of every function along the coordinates, (n, D); 0 for what is no polynomial."""
         ...
 
-    def derivatives(self, z: Tensor, half: Tensor, indices: Iterable[Index]) -> dict[Index, Tensor]:
-        """Those of all functions at points z (P, D) of the reference cell, in cells of half sides (P, D): (P, n)."""
+    def rows(self, z: Tensor, half: Tensor, requests: Sequence[Request]) -> Tensor:
+        """What requests ask for of all functions, (P, K, n).
+
+        At points z (P, D) of the reference cell, in cells of half sides (P, D).
+        """
+        ...
+
+    def sums(self, z: Tensor, half: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
+        """The same times weights (cells, n, C) of the cells of the points (P,), (P, K)."""
         ...
 
 
@@ -71,14 +78,6 @@ class Products:
                 matrix[: len(slope), k] = slope
             found.append(torch.from_numpy(matrix))
         return found
-
-    def derivatives(self, z: Tensor, half: Tensor, indices: Iterable[Index]) -> dict[Index, Tensor]:
-        asked = list(indices)
-        tables = [self._table(z[:, k], k, {i[k] for i in asked}, half[:, k]) for k in range(z.shape[1])]
-        found = {index: _product([t[n] for t, n in zip(tables, index, strict=True)]) for index in asked}
-        if self._columns is None:
-            return found
-        return {index: value.index_select(1, self._columns) for index, value in found.items()}
 
     def rows(self, z: Tensor, half: Tensor, requests: Sequence[Request]) -> Tensor:
         """What requests ask for of all functions, (P, K, n): every sum of products is worked out and written once."""
@@ -187,11 +186,19 @@ class Given:
     def exponents(self) -> np.ndarray:
         return np.zeros((self.count, self.dimension), dtype=np.int64)
 
-    def derivatives(self, z: Tensor, half: Tensor, indices: Iterable[Index]) -> dict[Index, Tensor]:
-        one, asked = torch.ones((), dtype=z.dtype), list(indices)
+    def rows(self, z: Tensor, half: Tensor, requests: Sequence[Request]) -> Tensor:
+        one, asked = torch.ones((), dtype=z.dtype), wanted(requests)
         rows = self.basis.rows(z, [Request(0, {index: one}) for index in asked])  # (P, K, n)
         scale = torch.stack([half.pow(half.new_tensor(index)).prod(dim=1) for index in asked], dim=1)  # (P, K)
-        return dict(zip(asked, (rows / scale[:, :, None]).unbind(dim=1), strict=True))
+        return combine(dict(zip(asked, (rows / scale[:, :, None]).unbind(dim=1), strict=True)), requests)
+
+    def sums(self, z: Tensor, half: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
+        return summed(self.rows(z, half, requests), weights[cells], requests)
+
+
+def summed(rows: Tensor, weights: Tensor, requests: Sequence[Request]) -> Tensor:
+    """Rows (P, K, n) times weights (P, n, C) of the channels that are asked for, (P, K)."""
+    return torch.stack([(rows[:, k] * weights[:, :, r.channel]).sum(dim=1) for k, r in enumerate(requests)], dim=1)
 
 
 def _product(factors: Sequence[Tensor]) -> Tensor:

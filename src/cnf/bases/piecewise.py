@@ -23,7 +23,7 @@ from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerDerivative, CornerFunctions
 from cnf.bases.cover import Cover
 from cnf.bases.edge_functions import EdgeFunctions, centre_of, read_corner
-from cnf.bases.local_functions import Given, Index, LocalFunctions, Products
+from cnf.bases.local_functions import Given, Index, LocalFunctions, Products, summed
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
 from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
@@ -307,22 +307,17 @@ class PiecewiseEvaluator:
         """Functions of the given cells (P,) at the points (P, D): (P, K, n)."""
         number = cells.cpu().numpy()
         z, half = self._on_reference(x, number)
-        if isinstance(self.functions, Products):
-            rows = self.functions.rows(z, half, requests)
-        else:
-            rows = combine(self.functions.derivatives(z, half, wanted(requests)), requests)
+        rows = self.functions.rows(z, half, requests)
         return torch.cat([rows, self._corner_rows(x, z, number, half, requests)], dim=2) if self.extra else rows
 
     def sums(self, x: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
         """`local_rows` times weights (cells, n, C) of the given cells (P,), (P, K)."""
-        if not isinstance(self.functions, Products):
-            return _summed(self.local_rows(x, cells, requests), weights[cells], requests)
         number, known = cells.cpu().numpy(), self.exponents.shape[0]
         z, half = self._on_reference(x, number)
         found = self.functions.sums(z, half, cells, requests, weights[:, :known])
         if not self.extra:
             return found
-        return found + _summed(self._corner_rows(x, z, number, half, requests), weights[cells, known:], requests)
+        return found + summed(self._corner_rows(x, z, number, half, requests), weights[cells, known:], requests)
 
     def _on_reference(self, x: Tensor, number: np.ndarray) -> tuple[Tensor, Tensor]:
         """Points (P, D) as those of the reference cell, and half the sides of their own, both (P, D)."""
@@ -383,8 +378,3 @@ class PiecewiseEvaluator:
         n = local.shape[2]
         columns = (cells[:, None] * n + torch.arange(n, device=x.device))[:, None].expand_as(local)
         return x.new_zeros(x.shape[0], local.shape[1], self.cells.count * n).scatter(2, columns, local)
-
-
-def _summed(rows: Tensor, weights: Tensor, requests: Sequence[Request]) -> Tensor:
-    """Rows (P, K, n) times weights (P, n, C) of the channels that are asked for, (P, K)."""
-    return torch.stack([(rows[:, k] * weights[:, :, r.channel]).sum(dim=1) for k, r in enumerate(requests)], dim=1)
