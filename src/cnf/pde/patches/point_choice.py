@@ -1,11 +1,14 @@
 """Choosing points inside patches: grids over what lies inside, and of these where polynomials differ most.
 
-In come the patches of a planar domain, out go points (P, 2) of each. Grids of many patches are looked at together.
+In come the patches of a planar domain, out go points (P, 2) of each. Grids of many patches are looked at together,
+those of solids as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +17,9 @@ from scipy.linalg import lapack
 
 from cnf.pde.patches.layout import tensor_grid
 from cnf.pde.patches.shaped import Shaped
+
+if TYPE_CHECKING:
+    from cnf.pde.patches.solid import Solid
 
 CANDIDATES = 3  # per coordinate and degree
 TOGETHER = 2**14  # points looked at in one go: more have all holes of a domain near them
@@ -36,7 +42,7 @@ def chosen_inside(
         grids = tensor_grid(shaped.cover.lower[regular], shaped.cover.upper[regular], usual)
         found |= dict(zip(regular.tolist(), grids, strict=True))
     tried = [[more * CANDIDATES * (n + 1) for n in usual] for more in (1, 2, 4)]
-    candidates = points_inside(shaped, patches, tried, [2 * counts[k] for k in patches.tolist()])
+    candidates = grid_inside(shaped, patches, tried, [2 * counts[k] for k in patches.tolist()])
     for patch, own in zip(patches.tolist(), candidates, strict=True):
         low, high = shaped.cover.lower[patch], shaped.cover.upper[patch]
         unit = (own - (low + high) / 2) / ((high - low) / 2)
@@ -44,8 +50,8 @@ def chosen_inside(
     return [found[patch] for patch in range(shaped.cover.count)]
 
 
-def points_inside(
-    shaped: Shaped, patches: np.ndarray, tried: Iterable[Sequence[int]], least: Sequence[float]
+def grid_inside(
+    shaped: Shaped | Solid, patches: np.ndarray, tried: Iterable[Sequence[int]], least: Sequence[float]
 ) -> list[np.ndarray]:
     """For every patch what lies inside of a grid over its frame: the first of those `tried` that has `least` points.
 
@@ -55,11 +61,11 @@ def points_inside(
     enough = dict(zip(patches.tolist(), least, strict=True))
     for sizes in tried:
         waiting = np.array([k for k in patches.tolist() if k not in found or len(found[k]) < enough[k]], dtype=np.int64)
-        step = max(1, TOGETHER // (sizes[0] * sizes[1]))
+        step = max(1, TOGETHER // math.prod(sizes))
         for start in range(0, len(waiting), step):
             some = waiting[start : start + step]
-            grid = tensor_grid(shaped.cover.lower[some], shaped.cover.upper[some], sizes)  # (n, P, 2)
-            flat = grid.reshape(-1, 2)
+            grid = tensor_grid(shaped.cover.lower[some], shaped.cover.upper[some], sizes)  # (n, P, D)
+            flat = grid.reshape(-1, len(sizes))
             owner = np.repeat(some, grid.shape[1])
             own = ((shaped.cover.locate(flat) == owner) & shaped.inside(flat)).reshape(grid.shape[:2])
             found |= {k: points[kept] for k, points, kept in zip(some.tolist(), grid, own, strict=True)}

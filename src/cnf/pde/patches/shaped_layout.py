@@ -21,7 +21,7 @@ import numpy as np
 from cnf.pde.domains.boundary import Piece, divide
 from cnf.pde.patches.layout import Seam, gauss, tensor_grid
 from cnf.pde.patches.outline import Run
-from cnf.pde.patches.point_choice import chosen_inside, points_inside
+from cnf.pde.patches.point_choice import chosen_inside, grid_inside
 from cnf.pde.patches.shaped import Segment, Shaped
 
 SHORT = 1e-4  # runs, in sides of a patch
@@ -137,7 +137,7 @@ def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[
     low, high = shaped.cover.lower[shaped.whole], shaped.cover.upper[shaped.whole]
     inside = [*tensor_grid(low, high, [p + 1 for p in degree])]
     cut, tried = np.flatnonzero(~shaped.whole), [[round(n * (p + 1)) for p in degree] for n in GUIDING_GRIDS]
-    inside += points_inside(shaped, cut, tried, [GUIDES * (degree[0] + 1) * (degree[1] + 1)] * len(cut))
+    inside += grid_inside(shaped, cut, tried, [GUIDES * (degree[0] + 1) * (degree[1] + 1)] * len(cut))
     arcs = []
     for patch in range(shaped.cover.count):
         for run in _long_runs(shaped, patch)[0]:

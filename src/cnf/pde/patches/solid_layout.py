@@ -17,15 +17,15 @@ from numpy.polynomial import chebyshev
 
 from cnf.pde.domains.boundary import Piece, by_shape
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
-from cnf.pde.patches.shaped_layout import Arc, ShapedLayout
+from cnf.pde.patches.point_choice import grid_inside
+from cnf.pde.patches.shaped_layout import EXACT, GUIDES, Arc, ShapedLayout
 from cnf.pde.patches.solid import Part, Solid
 from cnf.pde.patches.solid_surface import LATTICE, Surface
 
-CANDIDATES = 3  # points to pick from, times what is wanted
+PICKED_FROM = 3  # times as many points as are wanted
+MOST_CANDIDATES = 64  # along a coordinate
 COVERED = 1 - 1e-9  # share of a face that counts as all of it
-EXACT = 0.7  # of as many conditions as boxes have, in patches that are cut
-GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
-MOST_ALONG = 2  # of these, as many more than it has functions along a coordinate, in degrees
+MOST_ALONG = 2  # guides along a coordinate of a patch, as many more than it has functions, in degrees
 GUIDES_ON = 2.0  # and on its curved boundary, relative to a face of a box of the same area
 
 
@@ -46,7 +46,7 @@ class _Layout:
         """Seams and flat boundaries first; curved boundaries and the inside get what functions are left."""
         seams = self._seams()
         arcs, guiding = self._flat_boundary(), []
-        inside, guides = [], [np.zeros((0, 3))]
+        inside = []
         usual = int(np.prod(self.inner))
         for patch in range(self.solid.cover.count):
             left, around = self.functions - int(self.taken[patch]), 0
@@ -60,22 +60,15 @@ class _Layout:
                 inside.append(self._inside(patch, min(left, usual)))
             else:
                 inside.append(self._inside(patch, min(left - around, round(EXACT * usual))))
-                guides.append(self._filling(patch))
         owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
         none = np.zeros((0, 3)), (owners, owners[:0])
-        fitted_in = np.concatenate(guides)
+        fitted_in = np.concatenate([np.zeros((0, 3)), *self._filling(np.flatnonzero(~self.solid.whole))])
         return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {}, None, fitted_in, tuple(guiding))
 
-    def _filling(self, patch: int) -> np.ndarray:
-        """Points of a grid over the inside of a patch, clearly more than it has functions, (P, 3)."""
-        solid = self.solid
-        low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
-        for more in range(MOST_ALONG * max(self.degree)):
-            grid = tensor_grid(low, high, [p + 1 + more for p in self.degree])[0]
-            own = grid[(solid.cover.locate(grid) == patch) & solid.inside(grid)]
-            if len(own) >= GUIDES * self.functions:
-                break
-        return own
+    def _filling(self, patches: np.ndarray) -> list[np.ndarray]:
+        """Points of a grid over the inside of every patch, clearly more than it has functions, (P, 3) each."""
+        tried = [[p + 1 + more for p in self.degree] for more in range(MOST_ALONG * max(self.degree))]
+        return grid_inside(self.solid, patches, tried, [GUIDES * self.functions] * len(patches))
 
     def _seams(self) -> dict[tuple[int, str], Seam]:
         """Ties: values at points of the finer patch, fluxes at those of the coarser one."""
@@ -148,7 +141,7 @@ class _Layout:
         self, parts: Sequence[Part], low: np.ndarray, high: np.ndarray, wanted: int, share: float
     ) -> np.ndarray:
         others = [k for k in range(3) if k != parts[0].axis]
-        count = max(8, int(np.ceil(np.sqrt(CANDIDATES * wanted / max(share, 0.05)))) + 2)
+        count = max(8, int(np.ceil(np.sqrt(PICKED_FROM * wanted / max(share, 0.05)))) + 2)
         grid = tensor_grid(low[None], high[None], [count if k in others else 1 for k in range(3)])[0]
         kept = np.zeros(len(grid), dtype=bool)
         for part in parts:
@@ -160,7 +153,7 @@ class _Layout:
         """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
         for along in (1, 2, 3):
             found = self.solid.boundary[patch] if along == 1 else self.solid.boundary_of(patch, along * LATTICE)
-            if sum(len(surface.points) for surface in found) >= CANDIDATES * count:
+            if sum(len(surface.points) for surface in found) >= PICKED_FROM * count:
                 break
         return found
 
@@ -193,11 +186,10 @@ class _Layout:
         low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
         if solid.whole[patch] and count == np.prod(self.inner):
             return tensor_grid(low, high, self.inner)[0]
-        own, along = np.zeros((0, 3)), int(np.ceil((CANDIDATES * count) ** (1 / 3))) + 1
-        while len(own) < CANDIDATES * count and along < 64:
-            grid = tensor_grid(low, high, [along] * 3)[0]
-            own = grid[(solid.cover.locate(grid) == patch) & solid.inside(grid)]
-            along = int(np.ceil(1.2 * along))
+        along = [int(np.ceil((PICKED_FROM * count) ** (1 / 3))) + 1]
+        while (more := int(np.ceil(1.2 * along[-1]))) < MOST_CANDIDATES:
+            along.append(more)
+        (own,) = grid_inside(solid, np.array([patch]), [[n] * 3 for n in along], [PICKED_FROM * count])
         return picked(own, own, count)
 
 
