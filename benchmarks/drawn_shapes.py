@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import sympy as sp
 import torch
 
-from benchmarks.manufactured import Drawn, X, Y, laplacian, latex, mild, solutions
+from benchmarks.manufactured import Drawn, X, Y, elastic_inside, laplacian, latex, mild, solutions, vertices_around
 from cnf.domains import Box, Difference, Disk, Domain, Intersection, Polygon, Union
 
 Shape = tuple[Domain, list[str]]  # and how the parts of its boundary are called
@@ -47,14 +47,8 @@ def holed(draw: random.Random) -> Shape:
 
 
 def polygon(draw: random.Random) -> Shape:
-    """Three to seven vertices around the middle: corners of all angles, entrant ones as well."""
-    count = draw.randint(3, 7)
-    turns = [(k + draw.uniform(-0.3, 0.3)) * math.tau / count for k in range(count)]
-    sizes = [draw.uniform(0.25, 0.6) for _ in turns]
-    places = [
-        (round(0.5 + r * math.cos(a), 3), round(0.5 + r * math.sin(a), 3)) for r, a in zip(sizes, turns, strict=True)
-    ]
-    return Polygon(places), [f"edge {k + 1}" for k in range(count)]
+    places = vertices_around(draw, 7)
+    return Polygon(places), [f"edge {k + 1}" for k in range(len(places))]
 
 
 def lens(draw: random.Random) -> Shape:
@@ -119,11 +113,8 @@ def elastic(draw: random.Random, shape: str) -> Drawn:
         [3.5 * u.diff(X) + 1.5 * v.diff(Y), u.diff(Y) + v.diff(X)],
         [u.diff(Y) + v.diff(X), 1.5 * u.diff(X) + 3.5 * v.diff(Y)],
     ]
-    force = [-row[0].diff(X) - row[1].diff(Y) for row in stress]
-    equations = [
-        {"on": "interior", "equation": f"-3.5 u_{{xx}} - u_{{yy}} - 2.5 v_{{xy}} = {latex(force[0])}"},
-        {"on": "interior", "equation": f"-v_{{xx}} - 3.5 v_{{yy}} - 2.5 u_{{xy}} = {latex(force[1])}"},
-    ]
+    force = (-a.diff(X) - b.diff(Y) for a, b in stress)
+    equations = elastic_inside(*force)
     free = len(parts) > 1 and draw.random() < 0.5
     for part in parts[:-1] if free else parts:
         equations += [{"on": part, "equation": f"{name} = {latex(w)}"} for name, w in (("u", u), ("v", v))]

@@ -113,13 +113,20 @@ def on_a_line(draw: random.Random) -> Drawn:
     )
 
 
+def elastic_inside(f: sp.Expr, g: sp.Expr) -> list[dict[str, str]]:
+    """Plane elasticity with Lame's constants 1.5 and 1 under the forces f and g."""
+    return [
+        {"on": "interior", "equation": f"-3.5 u_{{xx}} - u_{{yy}} - 2.5 v_{{xy}} = {latex(f)}"},
+        {"on": "interior", "equation": f"-v_{{xx}} - 3.5 v_{{yy}} - 2.5 u_{{xy}} = {latex(g)}"},
+    ]
+
+
 def elastic(draw: random.Random) -> Drawn:
     (first, u), (second, v) = solutions(draw, (X, Y)), solutions(draw, (X, Y))
     f = -3.5 * sp.diff(u, X, 2) - sp.diff(u, Y, 2) - 2.5 * sp.diff(v, X, Y)
     g = -sp.diff(v, X, 2) - 3.5 * sp.diff(v, Y, 2) - 2.5 * sp.diff(u, X, Y)
     equations = [
-        {"on": "interior", "equation": f"-3.5 u_{{xx}} - u_{{yy}} - 2.5 v_{{xy}} = {latex(f)}"},
-        {"on": "interior", "equation": f"-v_{{xx}} - 3.5 v_{{yy}} - 2.5 u_{{xy}} = {latex(g)}"},
+        *elastic_inside(f, g),
         {"on": "boundary", "equation": f"u = {latex(u)}"},
         {"on": "boundary", "equation": f"v = {latex(v)}"},
     ]
@@ -155,19 +162,23 @@ def laplacian(u: sp.Expr, names: tuple[sp.Symbol, ...] = (X, Y)) -> sp.Expr:
     return sum(sp.diff(u, name, 2) for name in names)
 
 
-def on_polygon(draw: random.Random) -> Drawn:
-    """Three to eight vertices around the middle, at any distance: corners of all angles."""
-    count = draw.randint(3, 8)
+def vertices_around(draw: random.Random, most: int) -> list[tuple[float, float]]:
+    """Three to `most` vertices around the middle, at any distance: corners of all angles, entrant ones as well."""
+    count = draw.randint(3, most)
     turns = [(k + draw.uniform(-0.3, 0.3)) * math.tau / count for k in range(count)]
     sizes = [draw.uniform(0.25, 0.6) for _ in turns]
-    places = [
+    return [
         (round(0.5 + r * math.cos(a), 3), round(0.5 + r * math.sin(a), 3)) for r, a in zip(sizes, turns, strict=True)
     ]
+
+
+def on_polygon(draw: random.Random) -> Drawn:
+    places = vertices_around(draw, 8)
     kind, u = solutions(draw, (X, Y))
     equations = {"interior": rf"-\Delta u = {latex(-laplacian(u))}", "boundary": f"u = {latex(u)}"}
     domain = cnf.domains.Polygon(places)
     return Drawn(
-        f"polygon, {count} sides, {kind}",
+        f"polygon, {len(places)} sides, {kind}",
         {"coordinates": "x y", "domain": domain, "equations": equations, "exact": latex(u)},
     )
 

@@ -100,8 +100,7 @@ def boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
     if order < 2 or order % 2:
         return "", ""
     wanted = order // 2
-    sample, by_name = _counted(problem, channel)
-    counts = sum(by_name.values(), sample.new_zeros(sample.shape[0]))
+    sample, counts, _ = _counted(problem, channel)
     bare = (counts < wanted - 0.1).nonzero()[:, 0]
     gap = excess = ""
     if len(bare) > 0.02 * len(sample):
@@ -110,7 +109,7 @@ def boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
             f"condition{'s' if wanted > 1 else ''} on all of the boundary; {100 * len(bare) / len(sample):.0f} % of "
             f"it has fewer, near ({_shown(sample[bare[len(bare) // 2]])}) for instance"
         )
-    rich = (counts > wanted + 0.1).nonzero()[:, 0]
+    rich = _too_many(counts, wanted)
     if len(rich) > 0.5 * len(sample):
         excess = (
             f"{100 * len(rich) / len(sample):.0f} % of the boundary has more than {wanted} condition"
@@ -123,9 +122,8 @@ def crowded(problem: Problem) -> str:
     """Which conditions stand in the same place of the boundary, one too many of them; empty if none do."""
     for channel in problem.space.channels:
         wanted = orders_of_channel(problem, channel)[0] // 2
-        sample, by_name = _counted(problem, channel)
-        counts = sum(by_name.values(), sample.new_zeros(sample.shape[0]))
-        rich = (counts > wanted + 0.1).nonzero()[:, 0]
+        sample, counts, by_name = _counted(problem, channel)
+        rich = _too_many(counts, wanted)
         if wanted and len(rich):
             at = rich[len(rich) // 2]
             names = [repr(name) for name, count in by_name.items() if count[at] > 0]
@@ -133,8 +131,13 @@ def crowded(problem: Problem) -> str:
     return ""
 
 
-def _counted(problem: Problem, channel: str) -> tuple[Tensor, dict[str, Tensor]]:
-    """Points (S, D) of the boundary, and how often every condition speaks of a channel there, (S,) each."""
+def _too_many(counts: Tensor, wanted: int) -> Tensor:
+    """Where more than the `wanted` conditions were counted, as numbers of points of the boundary."""
+    return (counts > wanted + 0.1).nonzero()[:, 0]
+
+
+def _counted(problem: Problem, channel: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Points (S, D) of the boundary, and how often conditions speak of a channel there, (S,): all, and each by name."""
     edge = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed)
     sample = edge.points
     found: dict[str, Tensor] = {}
@@ -144,7 +147,7 @@ def _counted(problem: Problem, channel: str) -> tuple[Tensor, dict[str, Tensor]]
             if problem.regions is not None and place.region is not None:
                 covered *= torch.from_numpy(problem.regions.touching(edge) == place.region)
             found[name] = found.get(name, 0) + covered * weight
-    return sample, found
+    return sample, sum(found.values(), sample.new_zeros(sample.shape[0])), found
 
 
 def _shown(point: Tensor) -> str:
