@@ -16,7 +16,7 @@ import cnf
 from cnf.bases import Cells, Piecewise
 from cnf.bases.ties import Tie
 from cnf.errors import BasisError, CnfWarning, ProblemError, UnderdeterminedError
-from cnf.pde.patches.adapting import asked_formulas
+from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.formulas import follow
 from cnf.pde.problems.on_patches import question_of

@@ -9,7 +9,7 @@ import torch
 
 import cnf
 from cnf.bases import Cells
-from cnf.pde.patches.adapting import asked_formulas
+from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.degrees import followed_by
 from cnf.pde.patches.formulas import follow

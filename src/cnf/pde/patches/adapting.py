@@ -8,31 +8,27 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
 
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.bases.edge_functions import Edge
 from cnf.errors import ProblemError
-from cnf.pde.domains import Domain, Timed
-from cnf.pde.domains.boundary import Curve
-from cnf.pde.patches.aligned import meets_faces
-from cnf.pde.patches.building import Mesh, holds_on, is_aligned, orders_of
+from cnf.pde.domains import Domain
+from cnf.pde.patches.asked import asked_formulas
+from cnf.pde.patches.building import Mesh, is_aligned, orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.evening import evened, is_steady
-from cnf.pde.patches.formulas import Formula, Meets, follow, known_formulas
+from cnf.pde.patches.formulas import Meets, follow
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
-from cnf.pde.patches.meeting import meets_curves, meets_domain
 from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.probes import Probes
-from cnf.pde.patches.question import Question, holds_along
+from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import MARKED, graded, refine
 from cnf.pde.patches.rounds import (
     Adapted,
@@ -46,9 +42,9 @@ from cnf.pde.patches.rounds import (
 from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
-from cnf.pde.patches.solid import first_solid_cells, shapes_of
+from cnf.pde.patches.solid import first_solid_cells, is_curved_solid
 from cnf.pde.patches.solid_edges import straight_edges
-from cnf.pde.patches.solid_surface import STEP, meets_surface
+from cnf.pde.patches.solid_surface import STEP
 from cnf.solution import Solution
 
 COARSE, ROUGH = 10, 1e-2  # times the target, and at most: where degrees are climbed, they follow formulas as well
@@ -64,7 +60,6 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 NEXT = 3  # times as long as this round: the next one, with its second opinion
 WORK = 3e-10  # seconds, times the third power of the functions of a cell: eliminating it, on one processor
-INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 FAR, FEW = 100, 1 / 3  # times the target, and of the patches: then nobody asks whether a higher degree would do
@@ -85,7 +80,7 @@ def adapt(
     field misses of its boundary, relative to its size at the probes. What would take more than `seconds` from its first
     cells on is refused; without them, it is `SECONDS` without a target, and as long as it takes with one.
     """
-    found = climb_solid if climbs(question.domain) else cut_cells
+    found = climb_solid if is_curved_solid(question.domain) else cut_cells
     return found(question, orders_of(question), target, report, missed, most, seconds)
 
 
@@ -226,11 +221,6 @@ def known_cells(
     return evened(cells, orders.time) if is_steady(question) else cells
 
 
-def climbs(domain: Domain) -> bool:
-    """Whether fields are found degree by degree: in solids that are no boxes."""
-    return domain.dimension == 3 and not isinstance(domain, Timed) and not domain._is_box
-
-
 def climb_solid(
     question: Question,
     orders: Orders,
@@ -240,7 +230,7 @@ def climb_solid(
     most: int,
     seconds: float | None = None,
 ) -> Adapted:
-    """As `adapt`. Formulas are followed only so far by the first cells: higher degrees follow them further.
+    """As `adapt`, degree by degree; formulas are followed only so far by the first cells, and further by the degrees.
 
     If so many cells would take more memory than there is, not even that far.
     """
@@ -283,7 +273,7 @@ def time_for(cells: int, functions: int, target: float | None, seconds: float | 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
     """As the domain, its regions, corners and kinks of right-hand sides ask for."""
     domain, regions = question.domain, question.regions
-    if domain.dimension == 3 and question.time is None and not domain._is_box:
+    if is_curved_solid(domain):
         return first_solid_cells(domain, regions)
     flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
     centres = list(dict.fromkeys(c.centre for c in corners))
@@ -317,72 +307,12 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
     return [functions for corner in corners for functions in functions_at(question, corner)]
 
 
-def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
-    """Of the equations inside, of those on the faces of the box or on the boundary, and of those on interfaces."""
-    domain, regions = question.domain, question.regions
-    found: list[Formula] = interface_formulas(question)
-    for k in question.inside:
-        found += known_formulas(question.constraints[k], meets=_within(question, k))
-    if domain.dimension == 3 and orders.time is None and not domain._is_box:
-        for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind != "interior":
-                shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
-                curved = [shape for shape in shapes if not shape._is_box]
-                if curved:
-                    found += known_formulas(condition, meets=partial(meets_surface, curved), sides_only=True)
-                for face in (f for shape in shapes if shape._is_box for f in Cells(shape.lower, shape.upper).faces()):
-                    if place.kind != "slice" or holds_on(place, face, orders):
-                        found += known_formulas(condition, face.axis, face.position)
-        return found
-    if not domain._is_box or (regions is not None and not is_aligned(domain, regions)):
-        for k, condition in enumerate(question.constraints):
-            if orders.time is not None and orders.time in (question.places[k].fixed or {}):
-                found += known_formulas(condition, orders.time, domain.lower[orders.time])
-                continue
-            own = [c for c in curves_of(domain) if holds_somewhere(question, k, c)]
-            found += known_formulas(condition, meets=partial(meets_curves, own), sides_only=True) if own else []
-        return found
-    for face in Cells(domain.lower, domain.upper).faces():
-        for k, (place, condition) in enumerate(zip(question.places, question.constraints, strict=True)):
-            if place.kind != "interior" and holds_on(place, face, orders):
-                found += known_formulas(condition, face.axis, face.position, _within(question, k))
-    return found
-
-
-def holds_somewhere(question: Question, k: int, curve: Curve) -> bool:
-    """Whether equation k holds on a curve of the boundary, or on that part of it which its region has."""
-    area, regions = question.places[k].region, question.regions
-    inner, _ = curve.at(curve.start + curve.measure * INNER)
-    if question.places[k].kind == "interior" or not holds_along(question.places[k], curve, inner):
-        return False
-    return regions is None or area is None or area in regions.on_boundary(curve)[2]
-
-
-def _within(question: Question, k: int) -> Meets:
-    """Which cells have a part of the region that equation k is restricted to, or of the domain."""
-    area, regions = question.places[k].region, question.regions
-    return partial(meets_domain, question.domain if regions is None or area is None else regions.part(area))
-
-
 def _away_from(edges: Sequence[Edge], meets: Meets, domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Which of the boxes that `meets` picks have no edge with functions of its own: those follow what data do there."""
     found = meets(lower, upper)
     near = 10 * STEP * float(max(np.subtract(domain.upper, domain.lower)))
     for edge in edges:
         found &= ~edge.touches(lower, upper, near)
-    return found
-
-
-def interface_formulas(question: Question) -> list[Formula]:
-    """Of the conditions given on interfaces."""
-    found: list[Formula] = []
-    for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
-        curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
-        meets = partial(meets_curves, curves) if curves else partial(meets_faces, face)
-        points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
-        for jump in (j for j in question.jumps if number in j.interfaces):
-            for condition in jump.at(number, points, normals):
-                found += known_formulas(condition, meets=meets, sides_only=True)
     return found
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.adapting import asked_formulas, corner_functions
+from cnf.pde.patches.adapting import corner_functions
+from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.degrees import degrees_on
 from cnf.pde.patches.formulas import follow

@@ -15,7 +15,7 @@ import numpy as np
 from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.bases.edge_functions import Edge
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.domain import belongs_to
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.aligned import by_region
@@ -105,6 +105,11 @@ class Solid:
 def shapes_of(domain: Domain, part: str | None) -> list[Domain]:
     """The shapes whose boundary belongs to a part of the boundary; None: all of it."""
     return [leaf for leaf, names in domain._leaves() if part is None or belongs_to(part, names)]
+
+
+def is_curved_solid(domain: Domain) -> bool:
+    """Whether it is one in space, without time, that is no box: fields on it are found degree by degree."""
+    return domain.dimension == 3 and not isinstance(domain, Timed) and not domain._is_box
 
 
 def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
