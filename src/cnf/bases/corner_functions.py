@@ -93,7 +93,7 @@ class CornerFunctions:
 
     def distances(self, points: np.ndarray) -> np.ndarray:
         """Of points (P, 2) from the corner, (P,)."""
-        return np.linalg.norm(points - self.centre, axis=1)
+        return np.hypot(*(points - self.centre).T)
 
     def lower_by(self, channel: int) -> int:
         """By how much the exponents of a channel are lower."""

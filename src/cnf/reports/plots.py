@@ -11,6 +11,7 @@ from cnf.files import write_atomically
 
 # Okabe and Ito's colours: distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, RED, SKY, GREY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#7A7A7A", "#222222"
+ROUNDED = 1e-6  # inches
 STYLE: Any = {
     "figure.dpi": 100,
     "savefig.dpi": 130,
@@ -58,7 +59,9 @@ def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], 
         FigureCanvasAgg(figure)
         paint(figure)
         figure.draw_without_rendering()  # the layout is worked out now
-        whole = figure.bbox_inches.union([figure.bbox_inches, figure.get_tightbbox().padded(0.05)])  # labels stick out
+        page, drawn = figure.bbox_inches, figure.get_tightbbox()
+        room = (drawn.x0 - page.x0, drawn.y0 - page.y0, page.x1 - drawn.x1, page.y1 - drawn.y1)
+        whole = page.union([page, drawn.padded(0.05)]) if min(room) < -ROUNDED else page  # labels are not cut off
         return write_atomically(
             path, lambda file: figure.savefig(file, format="png", facecolor="white", bbox_inches=whole)
         )
