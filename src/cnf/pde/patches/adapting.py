@@ -78,7 +78,8 @@ def adapt(
 
     With `most` = 0 there is one round, which is not estimated. The estimate is never below what `missed` says that a
     field misses of its boundary, relative to its size at the probes. What would take more than `seconds` from its first
-    cells on is refused; without them, it is `SECONDS` without a target, and as long as it takes with one.
+    cells on is refused (curved solids end with what they have by then); without them, it is `SECONDS` without a target,
+    and as long as it takes with one.
     """
     found = climb_solid if is_curved_solid(question.domain) else cut_cells
     return found(question, orders_of(question), target, report, missed, most, seconds)
