@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import cnf
 from cnf.domains import Ball, Box, Difference
@@ -109,3 +111,25 @@ def test_only_the_directions_that_ties_determine_are_kept():
     factor = Tied(()).plan(field.basis, field.constraints).factor
     assert all(front.held.shape == (len(front.outstanding), front.factor.rank) for front in factor.fronts)
     assert np.isfinite(factor.fronts[0].held).all() and factor.fronts[0].held.size
+
+
+def test_small_matrices_have_one_thread(monkeypatch: pytest.MonkeyPatch):
+    """Points, guides and factors of a solid on a BLAS that was told to use two threads: none of them is given two.
+
+    On a busy machine they wait for each other: the bar of `benchmarks.space_patches` took 60 s of processor, not 5.
+    """
+    seen: list[int] = []
+
+    def watched(factorise):
+        def call(matrix: np.ndarray, **options):
+            if matrix.size > 9:  # rotations of points on a sphere are no work
+                seen.extend(found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas")
+            return factorise(matrix, **options)
+
+        return call
+
+    monkeypatch.setattr(np.linalg, "qr", watched(np.linalg.qr))
+    monkeypatch.setattr(scipy.linalg, "qr", watched(scipy.linalg.qr))
+    with threadpool_limits(2, "blas"):
+        problem(1.0).solve()
+    assert seen and max(seen) == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from cnf.bases.basis import Basis, values_request
@@ -40,6 +41,7 @@ class Tied(Formulation):
 
     smooth: float = SMOOTH
 
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # guides of cells are small matrices too, as in `TiedFactor`
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
@@ -100,6 +102,7 @@ class TiedPlan(Plan):
 
     factor: Factor = None  # type: ignore[assignment]
 
+    @threadpool_limits.wrap(limits=1, user_api="blas")
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         count = len(targets) - len(self.basis.guides)
         own, guiding = targets[:count], targets[count:]

@@ -15,7 +15,7 @@ from cnf.bases.edge_functions import Edge
 from cnf.errors import ProblemError
 from cnf.pde.domains import Domain
 from cnf.pde.patches.asked import asked_formulas
-from cnf.pde.patches.building import Mesh, is_aligned, orders_of
+from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
 from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
@@ -25,6 +25,7 @@ from cnf.pde.patches.evening import evened, is_steady
 from cnf.pde.patches.formulas import Meets, follow
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
+from cnf.pde.patches.mesh import Mesh, is_aligned
 from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes

@@ -13,9 +13,10 @@ import torch
 from cnf.bases.cells import Cells
 from cnf.pde.domains.boundary import Curve
 from cnf.pde.patches.aligned import meets_faces
-from cnf.pde.patches.building import holds_on, is_aligned
+from cnf.pde.patches.building import holds_on
 from cnf.pde.patches.formulas import Formula, Meets, known_formulas
 from cnf.pde.patches.meeting import meets_curves, meets_domain
+from cnf.pde.patches.mesh import is_aligned
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cnf.bases.cells import Cells
 from cnf.errors import ProblemError
-from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question

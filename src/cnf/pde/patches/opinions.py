@@ -11,9 +11,10 @@ import torch
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
-from cnf.pde.patches.building import Mesh, build_field
+from cnf.pde.patches.building import build_field
 from cnf.pde.patches.following import least_restrained
 from cnf.pde.patches.layout import cut_together
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question

@@ -6,8 +6,8 @@ import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.bases.piecewise import Piecewise
-from cnf.pde.patches.building import Mesh
 from cnf.pde.patches.layout import cut_together
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.rounds import Round
 

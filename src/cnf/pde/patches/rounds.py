@@ -16,8 +16,9 @@ from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
 from cnf.pde.domains.domain import Sample
-from cnf.pde.patches.building import Mesh, build_field, points_inside
+from cnf.pde.patches.building import build_field, points_inside
 from cnf.pde.patches.layout import Counts
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.solid import Solid
 from cnf.solvers.merging import merging_order
 

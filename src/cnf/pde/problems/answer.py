@@ -14,7 +14,7 @@ from cnf.certificate.certificate import Certificate
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
 from cnf.pde.domains import Domain
-from cnf.pde.patches.building import Mesh
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning

@@ -19,10 +19,11 @@ from cnf.certificate.sizes import natural_sizes
 from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
 from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import ROUNDS, adapt
-from cnf.pde.patches.building import Mesh, is_aligned, orders_of
+from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
+from cnf.pde.patches.mesh import Mesh, is_aligned
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
