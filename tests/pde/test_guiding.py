@@ -11,6 +11,8 @@ from cnf.pde.patches.adapting import NEXT, SECONDS, WORK, time_for
 from cnf.pde.problems.guiding import GUIDES, guided, guided_weights, make_guides
 from cnf.pde.problems.planning import GUIDED_SIZES, MOST_WORK, build_field, guided_work, make_plan
 from cnf.pde.tuning import Settings
+from cnf.pde.tuning.trial import Trial
+from cnf.pde.tuning.tuner import Search, tune_guided
 from cnf.solvers.qr import QR
 
 WAVE = {  # u_tt = 4 (u_xx + u_yy): u = sin(2 pi x) sin(pi y) cos(2 sqrt(5) pi t)
@@ -105,3 +107,21 @@ def test_patches_that_would_take_too_long_are_refused():
     assert time_for(cells - 1, 500, None, 7.0) == 7.0
     with pytest.raises(ProblemError, match=f"{cells} patches of 500 functions would take about 7 s"):
         time_for(cells, 500, None, 7.0)
+
+
+@pytest.mark.parametrize("swap", [False, True], ids=["alike is better", "own is better"])
+def test_the_guided_search_goes_on_from_the_better_start(swap: bool):
+    """Bandwidths that every coordinate got on its own may be chance; those that were alike have a try."""
+    search = Search(make_plan(cnf.Problem(**WAVE, points={"count": 60})), None)
+    starts = [Settings((3.0, 1.0, 0.3)), Settings((1.0, 1.0, 1.0))]
+    own, alike = reversed(starts) if swap else starts
+    search.record(Trial({}, 0.0), own, full=True)
+
+    def attempt(settings: Settings, rehearsal: bool) -> float:
+        ratio = settings.bandwidth[0] / settings.bandwidth[2]
+        search.record(Trial({}, np.log10(0.01 * ratio)), settings, full=True)
+        return search.trials[-1].score
+
+    search.attempt = attempt  # type: ignore[method-assign]
+    found = tune_guided(search, own, alike, rehearsal=False)
+    assert found is not None and found.guided and found.bandwidth[0] == found.bandwidth[2]

@@ -35,7 +35,7 @@ SHRINK = math.log(0.8)  # step of the walk at full size
 WORTH_IT = math.log10(3.0)  # how much better guided fields must be, at the same bandwidths, to go on with them
 WIDEN = math.log(1.5)  # first step from the bandwidths of ordinary fields to those of guided ones, which may be wider
 SIZES = (3.0,)  # functions per condition tried besides the first
-GUIDED_SCAN, GUIDED_REFINE, GUIDED_STEPS = 2, 2, 2  # trials: first ones, narrowing, at full size
+GUIDED_SCAN, GUIDED_REFINE, GUIDED_STEPS = 2, 2, 4  # trials: first ones, narrowing, at full size
 SPREADS = ((0.3, 1.0), (0.3, 2.0), (0.6, 1.0), (0.6, 2.0), (0.9, 2.0))  # (spread of log-widths, factor on the width)
 CANDIDATES = 4  # fields that are measured at most until one is as exact as its system says
 
@@ -158,9 +158,9 @@ def run(search: Search) -> None:
     """All stages in order."""
     plan = search.plan
     rehearsal = plan.rehearse is not None
-    settings = plan.start
+    settings = alike = plan.start
     if "bandwidth" in plan.free:
-        settings = tune_factor(search, settings, rehearsal)
+        settings = alike = tune_factor(search, settings, rehearsal)
         if len(settings.bandwidth) > 1 and not search.done:
             settings = tune_coordinates(search, settings, rehearsal)
     else:
@@ -170,7 +170,7 @@ def run(search: Search) -> None:
     if "size" in plan.free and not search.done:
         settings = tune_size(search, settings, rehearsal)
     known = search.attempt(settings, False) if rehearsal else -math.inf
-    guided = tune_guided(search, settings, rehearsal) if worth_guiding(search) else None
+    guided = tune_guided(search, settings, alike, rehearsal) if worth_guiding(search) else None
     if guided is None and known > search.enough:
         settings = walk_at_full_size(search, settings, known)
     if "spread" in plan.free:
@@ -240,15 +240,22 @@ def worth_guiding(search: Search) -> bool:
     return guiding is not None and (best is None or search.trials[best].residual > guiding.above)
 
 
-def tune_guided(search: Search, start: Settings, rehearsal: bool) -> Settings | None:
-    """One factor on the bandwidths of a guided field, in the rehearsal if there is one; None if that is no better."""
+def tune_guided(search: Search, start: Settings, alike: Settings, rehearsal: bool) -> Settings | None:
+    """One factor on the bandwidths of a guided field, in the rehearsal if there is one; None if that is no better.
+
+    It begins with those of ordinary fields, or with theirs before every coordinate got its own (`alike`), which may be
+    more chance than reason where coordinates are many.
+    """
     guiding = search.plan.guiding
     assert guiding is not None
     known = min(t.score for t in search.trials if t.conditions == search.trials[0].conditions)
-    start = replace(start, guided=True, size=search.plan.start.size)
-    if not search.attempt(start, rehearsal) < known - WORTH_IT:
+    starts = [replace(s, guided=True, size=search.plan.start.size) for s in dict.fromkeys((start, alike))]
+    first = search.attempt(starts[0], rehearsal)
+    if not first < known - WORTH_IT:
         return None  # at a singularity, for instance
-    tried = [(search.trials[-1].score, start)]
+    found = [(first, starts[0]), *((search.attempt(other, rehearsal), other) for other in starts[1:])]
+    tried = [min(found, key=lambda found: found[0])]
+    start = tried[0][1]
 
     def attempt(logarithm: float) -> float:
         if logarithm == 0.0:
