@@ -12,7 +12,7 @@ from cnf.pde.problems.guiding import GUIDES, guided, guided_weights, make_guides
 from cnf.pde.problems.planning import GUIDED_SIZES, MOST_WORK, build_field, guided_work, make_plan
 from cnf.pde.tuning import Settings
 from cnf.pde.tuning.trial import Trial
-from cnf.pde.tuning.tuner import Search, tune_guided
+from cnf.pde.tuning.tuner import Search, tune_guided, worth_guiding
 from cnf.solvers.qr import QR
 
 WAVE = {  # u_tt = 4 (u_xx + u_yy): u = sin(2 pi x) sin(pi y) cos(2 sqrt(5) pi t)
@@ -125,3 +125,14 @@ def test_the_guided_search_goes_on_from_the_better_start(swap: bool):
     search.attempt = attempt  # type: ignore[method-assign]
     found = tune_guided(search, own, alike, rehearsal=False)
     assert found is not None and found.guided and found.bandwidth[0] == found.bandwidth[2]
+
+
+def test_where_bandwidths_make_no_difference_nothing_more_is_tried():
+    """Fields that are off by the same for all bandwidths are decided by other functions: no narrowing, no guides."""
+    search = Search(make_plan(cnf.Problem(**WAVE, points={"count": 60})), None)
+    for k, loss in enumerate((-4.7, -4.71, -4.72, -4.7)):
+        assert not search.indifferent
+        search.record(Trial({}, loss, residual=10**loss), Settings((2.0**k,) * 3), full=True)
+    assert search.indifferent and not worth_guiding(search)
+    search.trials[0] = Trial({}, -4.0, residual=1e-4)
+    assert not search.indifferent and worth_guiding(search)

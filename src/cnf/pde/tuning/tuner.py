@@ -33,6 +33,7 @@ SCAN, REFINE, RATIO = 4, 4, math.log(2.0)
 SIDESTEP = math.log(1.5)  # first step along one coordinate
 SHRINK = math.log(0.8)  # step of the walk at full size
 WORTH_IT = math.log10(3.0)  # how much better guided fields must be, at the same bandwidths, to go on with them
+ALIKE = math.log10(1.1)  # fields of all bandwidths are equally good up to that
 WIDEN = math.log(1.5)  # first step from the bandwidths of ordinary fields to those of guided ones, which may be wider
 SIZES = (3.0,)  # functions per condition tried besides the first
 GUIDED_SCAN, GUIDED_REFINE, GUIDED_STEPS = 2, 2, 4  # trials: first ones, narrowing, at full size
@@ -135,6 +136,12 @@ class Search:
         return bool(self.trials) and self.plan.objective != "paper" and self.leader()[1].score < self.enough
 
     @property
+    def indifferent(self) -> bool:
+        """Whether fields of any bandwidth are as good: other functions decide, those with poles for instance."""
+        losses = [t.loss for t in self.trials[:SCAN] if t.exact]
+        return "bandwidth" in self.plan.free and len(losses) == SCAN and max(losses) - min(losses) < ALIKE
+
+    @property
     def enough(self) -> float:
         """The score below which the search stops."""
         return math.log10(self.plan.enough)
@@ -161,7 +168,7 @@ def run(search: Search) -> None:
     settings = alike = plan.start
     if "bandwidth" in plan.free:
         settings = alike = tune_factor(search, settings, rehearsal)
-        if len(settings.bandwidth) > 1 and not search.done:
+        if len(settings.bandwidth) > 1 and not (search.done or search.indifferent):
             settings = tune_coordinates(search, settings, rehearsal)
     else:
         search.attempt(settings, rehearsal)
@@ -184,7 +191,7 @@ def tune_factor(search: Search, start: Settings, rehearsal: bool) -> Settings:
 
     def attempt(logarithm: float) -> float:
         low, high = search.plan.factors
-        if search.done or not low <= math.exp(logarithm) <= high:
+        if search.done or search.indifferent or not low <= math.exp(logarithm) <= high:
             return math.inf
         return search.attempt(start.widened(math.exp(logarithm)), rehearsal)
 
@@ -235,9 +242,11 @@ def walk_at_full_size(search: Search, start: Settings, known: float) -> Settings
 
 
 def worth_guiding(search: Search) -> bool:
-    """Whether the best field at full size is off by more than it need be."""
+    """Whether the best field at full size is off by more than it need be, and by what waves can mend."""
     guiding, best = search.plan.guiding, search.best
-    return guiding is not None and (best is None or search.trials[best].residual > guiding.above)
+    if guiding is None or search.indifferent:
+        return False
+    return best is None or search.trials[best].residual > guiding.above
 
 
 def tune_guided(search: Search, start: Settings, alike: Settings, rehearsal: bool) -> Settings | None:
