@@ -16,7 +16,7 @@ from cnf.pde.patches import adapting
 from cnf.pde.patches.adapting import corner_functions
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.jumps import breaks
-from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther
+from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther, rounded
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
@@ -37,8 +37,8 @@ def field(*errors: float):
     return at
 
 
-def off(found, finer, coarser, worse: bool = False) -> float:
-    return farther(found, finer, coarser, worse, PROBES, None)
+def off(found, finer, coarser) -> float:
+    return farther(found, finer, coarser, PROBES, None)
 
 
 def test_what_all_degrees_miss_goes_on():
@@ -54,11 +54,18 @@ def test_rounding_does_not_go_on():
     assert off(field(2e-11), field(5e-11), field(1e-11)) == pytest.approx(3e-11, rel=0.02)  # growing
 
 
-def test_a_finer_field_that_rounds_worse_says_nothing():
-    """Errors 1 and 1 against 100 of the finer field, which misses its own equations more."""
-    given = field(0, 1e-11), field(1e-9), field(0, 0, 1e-11)
-    assert off(*given, worse=True) == pytest.approx(2**0.5 * 1e-11, rel=0.02)
-    assert off(*given) == pytest.approx(1e-9, rel=0.02)
+@pytest.mark.parametrize(
+    ("finer", "third", "wanted"),
+    [
+        ((0, 1e-11), (0, 0, 3e-11), 1e-11),  # of three shapes: the error itself, however large the others are
+        ((0, 1e-9), (0, 0, 1e-9), 5e-10),  # but no less than half of the smaller difference
+        ((0.7e-11, 1e-12), (-2e-11,), 1e-11 * (0.3 * 3) ** 0.5),  # of which the second field has most as well
+    ],
+)
+def test_a_finer_field_that_rounds_worse_has_errors_of_its_own(finer, third, wanted):
+    """An error of 1e-11 beside those of a finer field that misses its own equations more, and of a third one."""
+    found = rounded(field(1e-11), field(*finer), field(*third), PROBES, None)
+    assert found == pytest.approx(wanted, rel=0.02)
 
 
 def test_fields_that_blow_up_are_far_apart():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
@@ -24,6 +25,7 @@ from cnf.pde.patches.shaped import Shaped
 from cnf.solution import Solution
 
 FINER = 2  # degrees that the second opinion has more
+BETWEEN = 1  # and the third, where there is one
 WEAKER = 1 / 3  # strength of its guides
 HARDLY = 1e-4  # of what conditions make of other fields
 SLOWEST = 0.8  # what is left from one difference to the next, at most
@@ -82,8 +84,11 @@ def difference_to(
         off = max(off, found.worst / held)
     if off > goal or finer.mesh.cells is not found.mesh.cells:
         return off
+    if finer.worst > found.worst:
+        third = solved(build_field(question, orders, found.mesh.raised(BETWEEN)))
+        return rounded(found.solution, finer.solution, third, probes, question.asked)
     coarser = coarser_of(found, rounds, question, orders)
-    return farther(found.solution, finer.solution, coarser, finer.worst > found.worst, probes, question.asked)
+    return farther(found.solution, finer.solution, coarser, probes, question.asked)
 
 
 def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders: Orders) -> Solution:
@@ -93,27 +98,45 @@ def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders
     return next(known, None) or solved(build_field(question, orders, mesh))
 
 
-def farther(
-    found: Solution, finer: Solution, coarser: Solution, worse: bool, probes: Probes, asked: int | None
-) -> float:
+def farther(found: Solution, finer: Solution, coarser: Solution, probes: Probes, asked: int | None) -> float:
     """How far a field may be off, from the difference to a finer one and that of a coarser one to it.
 
     Where degrees converge fast, that is the difference to the finer field. At corners of curves they do not, and what
     all of them miss goes the same way: the difference is the first of a series, of which that to the coarser field says
-    how slowly it falls. Differences of fields that are rounded go any way. A field of higher degree that does worse by
-    its own equations has grown what was rounded: its difference says nothing beyond that to the coarser one.
+    how slowly it falls. Differences of fields that are rounded go any way.
     """
-    with torch.no_grad():
-        fields = [solution(probes.points)[:, :asked] for solution in (found, finer, coarser)]  # (P, C) each
-    sizes = channel_sizes(fields[0], fields[1], probes)
-    last, before = (fields[0] - fields[1]) / sizes, (fields[2] - fields[0]) / sizes
+    last, gone = differences(found, finer, coarser, probes, asked)
+    before = -gone  # what was left before
     known = probes.mean(before.square())
     rate = torch.where(known > 0, probes.mean(before * last) / known, 0.0)  # (C,)
     rate = torch.where(rate < 1, rate.clamp(0.0, SLOWEST), 0.0)  # differences that grow are no series
-    off = probes.size(last)
-    if worse:
-        off, rate = off.minimum(probes.size(before)), torch.zeros_like(rate)
-    worst = float((off / (1 - rate)).max())
+    return finite(probes.size(last) / (1 - rate))
+
+
+def rounded(found: Solution, finer: Solution, third: Solution, probes: Probes, asked: int | None) -> float:
+    """How far a field is off where one of higher degree does worse by its own equations: what was rounded has grown.
+
+    Then the difference is mostly the other field's own. Of three fields whose errors have nothing to do with each other
+    <a - b, a - c> is |error of a|^2; as they may, half of the smaller difference is a bound from below.
+    """
+    last, other = differences(found, finer, third, probes, asked)
+    common = probes.mean(last * other).clamp_min(0.0).sqrt()
+    return finite(torch.maximum(common, probes.size(last).minimum(probes.size(other)) / 2))
+
+
+def differences(
+    found: Solution, finer: Solution, other: Solution, probes: Probes, asked: int | None
+) -> tuple[Tensor, Tensor]:
+    """Of a field to two others, relative to its size, (P, C) each."""
+    with torch.no_grad():
+        fields = [solution(probes.points)[:, :asked] for solution in (found, finer, other)]  # (P, C) each
+    sizes = channel_sizes(fields[0], fields[1], probes)
+    return (fields[0] - fields[1]) / sizes, (fields[0] - fields[2]) / sizes
+
+
+def finite(off: Tensor) -> float:
+    """The worst channel (C,); what is no number is infinitely far off."""
+    worst = float(off.max())
     return worst if math.isfinite(worst) else math.inf
 
 
