@@ -16,7 +16,7 @@ from cnf.errors import ProblemError
 from cnf.pde.patches import climbing
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.sizing import memory_needed
-from cnf.pde.patches.solid import first_solid_cells
+from cnf.pde.patches.solid_cells import first_solid_cells
 from cnf.pde.problems.on_patches import question_of
 from cnf.systems.tied import Tied
 

@@ -13,7 +13,8 @@ from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.degrees import followed_by
 from cnf.pde.patches.formulas import follow
-from cnf.pde.patches.solid import Solid, first_solid_cells
+from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_cells import first_solid_cells
 from cnf.pde.patches.solid_layout import lay_out_solid
 from cnf.pde.problems.on_patches import question_of
 from cnf.systems.tied import Tied

@@ -26,7 +26,7 @@ from cnf.bases.edge_functions import EdgeFunctions, centre_of, read_corner
 from cnf.bases.local_functions import Given, Index, LocalFunctions, Products, summed
 from cnf.bases.partition import Partition
 from cnf.bases.properties import Properties
-from cnf.bases.ties import Guide, Tie, checked_guide, checked_tie
+from cnf.bases.ties import Guide, Tie, checked_guide, checked_strengths, checked_tie
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even
@@ -45,7 +45,9 @@ class Piecewise(Basis):
     (patches,) says which of the `corners` a patch touches, -1 for none: the functions of that corner are functions
     of the patch. `channel_degrees` (C, D) are those of channels that have lower ones, as a pressure has beside
     velocities. `local` is a basis on the cell from -1 to 1 whose functions, scaled to every cell, take the place of
-    polynomials: as many as these, if conditions are laid out for their degree.
+    polynomials: as many as these, if conditions are laid out for their degree. `loose` ties are guides across cells:
+    to come close to, where exact conditions leave room. `strengths` (patches,) say how much guides of a patch count
+    beside those of others; None: all alike.
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")
@@ -68,6 +70,8 @@ class Piecewise(Basis):
         local: Basis | None = None,
         corner_depth: int = 1,
         guide_strength: float = 1.0,
+        loose: Sequence[Tie | Sequence] = (),
+        strengths: Tensor | np.ndarray | None = None,
     ):
         check_space(space)
         if not 0 < guide_strength < math.inf:
@@ -82,8 +86,10 @@ class Piecewise(Basis):
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
         self.ties = tuple(checked_tie(tie, cells.count) for tie in ties)
+        self.loose = tuple(checked_tie(tie, cells.count) for tie in loose)
         self.guides = tuple(checked_guide(guide, cells.count) for guide in guides)
         self.guide_strength = guide_strength  # beside the size of the weights
+        self.strengths = checked_strengths(strengths, cells.count)
         self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(map(read_corner, corners))
         self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
@@ -113,7 +119,7 @@ class Piecewise(Basis):
 
     @property
     def brought(self) -> tuple[Constraint, ...]:
-        ties = (condition for tie in self.ties for condition, _, _ in tie.sides())
+        ties = (condition for tie in (*self.ties, *self.loose) for condition, _, _ in tie.sides())
         return (*ties, *self.guiding)
 
     @property
@@ -184,8 +190,10 @@ class Piecewise(Basis):
             **_tables(self.cells),
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
+            "loose": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.loose],
             "guides": [[guide.condition, guide.cells] for guide in self.guides],
             "guide_strength": self.guide_strength,
+            "strengths": None if self.strengths is None else torch.from_numpy(self.strengths),
             "without_corner": list(self.without_corner),
             "corner_depth": self.corner_depth,
             "time": self.time,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,6 +59,15 @@ def checked_guide(given: Guide | Sequence, cells: int) -> Guide:
     guide = given if isinstance(given, Guide) else Guide(*given)
     _check_cells(guide.cells, guide.condition.points.shape[0], cells, "a guide names one")
     return guide
+
+
+def checked_strengths(given: Tensor | np.ndarray | None, cells: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    found = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given, dtype=np.float64)
+    if found.shape != (cells,) or not (np.isfinite(found).all() and (found > 0).all()):
+        raise BasisError(f"strengths of guides are a positive number for each of the {cells} cells")
+    return found
 
 
 def _check_cells(given: Tensor, count: int, cells: int, what: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.linalg
@@ -152,12 +152,16 @@ class Ties:
     vectors: np.ndarray  # (E, n)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cells that rows tie to each other, (F, 2), and how many rows do, (F,); only rows over two cells count."""
+        """Cells that rows tie to each other, (F, 2), and how many rows do, (F,); rows over many cells do not count."""
         order = np.argsort(self.rows, kind="stable")
         number = np.bincount(self.rows, minlength=self.count)
-        first = (np.cumsum(number) - number)[number == 2]
-        both = np.sort(np.stack([self.cells[order[first]], self.cells[order[first + 1]]], axis=1), axis=1)
-        return np.unique(both, axis=0, return_counts=True)
+        start = np.cumsum(number) - number
+        both = [
+            np.stack([self.cells[order[start[number == many] + k]] for k in pair], axis=1)
+            for many in (2, 3)
+            for pair in combinations(range(many), 2)
+        ]
+        return np.unique(np.sort(np.concatenate(both), axis=1), axis=0, return_counts=True)
 
     def applied(self, y: np.ndarray) -> np.ndarray:
         """T y for y (cells, n)."""

@@ -22,6 +22,7 @@ from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+from cnf.systems.loose_ties import LooseTies, loosened
 from cnf.systems.tied_account import TiedAccount
 from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table, in_order
 
@@ -47,13 +48,18 @@ class Tied(Formulation):
         evaluator = basis.snapshot()
         lazily = basis.time is not None and not torch.is_grad_enabled()
         sizes = len(basis.space.channels), basis.local_size
-        system = gather(evaluator, constraints, basis.ties, *sizes, lazily, basis.time)
+        system = gather(evaluator, constraints, (*basis.ties, *basis.loose), *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
         if basis.time is not None and lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
             return TiedPlan(self, basis, evaluator, system, weight, later=later)
-        return TiedPlan(self, basis, evaluator, system, weight, gather_guides(evaluator, basis.guides, *sizes, weight))
+        guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
+        unit = column if guides is None else column * basis.guide_strength / FAINT
+        system, loose = loosened(system, basis.loose, weight, unit, basis.strengths)
+        if loose is not None and guides is not None:
+            guides = replace(guides, starts=np.append(guides.starts, [guides.starts[-1]] * len(loose.beside)))
+        return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose)
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
@@ -64,7 +70,10 @@ class Tied(Formulation):
 
 @dataclass(frozen=True, eq=False)
 class TiedPlan(Plan):
-    """Assembled; factored when first solved. `later` are guides during time, worked out from slab to slab."""
+    """Assembled; factored when first solved. `later` are guides during time, worked out from slab to slab.
+
+    If there are `loose` ties, the last cells of the system are those of what they miss.
+    """
 
     formulation: Tied
     basis: Piecewise
@@ -73,6 +82,7 @@ class TiedPlan(Plan):
     column: Tensor  # (C n,)
     guides: GuideRows | None = None
     later: GuideTable | None = None
+    loose: LooseTies | None = None
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
@@ -81,6 +91,9 @@ class TiedPlan(Plan):
         vectors, table = (a if isinstance(a, Rows) else _array(a) for a in (system.vectors, system.table))
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
+        if self.loose is not None:
+            centres = np.concatenate([centres, centres[self.loose.beside]])
+            active = np.concatenate([active, self.loose.active])
         keep = torch.is_grad_enabled()
         metric = guided_metric(self.column.numpy(), active, self.guides, FAINT / self.basis.guide_strength)
         given = table, system.starts, ties, centres, self.basis.time, active, metric, keep, self._clock(), self.later
@@ -104,10 +117,13 @@ class TiedPlan(Plan):
 
     @threadpool_limits.wrap(limits=1, user_api="blas")
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
-        count = len(targets) - len(self.basis.guides)
-        own, guiding = targets[:count], targets[count:]
+        exact = len(targets) - len(self.basis.guides)
+        own, guiding = targets[:exact], targets[exact:]
         ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in self.basis.ties)
-        right, tied = self.system.right([*own, *(tie.condition.values.to(targets[0]) for tie in ties)])
+        across = [tie.condition.renewed() for tie in self.basis.loose]
+        given_ties = [condition.values.to(targets[0]) for condition in (*(tie.condition for tie in ties), *across)]
+        right, tied = self.system.right([*own, *given_ties])
+        tied = tied if self.loose is None else self.loose.scaled(tied)
         later = None if self.later is None else _array(in_order(guiding, self.later.order))
         if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
             y = self.factor.solve(right.numpy(), tied.numpy(), later)
@@ -126,12 +142,14 @@ class TiedPlan(Plan):
             given = (self.system.table, self.system.vectors, rows.table, right, tied, wanted)
             found = _SolveTied.apply(*given, rows.starts, self.factor)
         channels = len(self.basis.space.channels)
-        weights = found.reshape(self.basis.cells.count, channels, -1).transpose(1, 2)
+        count = self.basis.cells.count
+        weights = found[:count].reshape(count, channels, -1).transpose(1, 2)
         if self.evaluator.extra:
             shared = weights[:, :, :1].expand_as(weights)
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
         weights = weights.flatten(0, 1)
-        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, self.basis.cells.count))
+        loose = 0 if self.loose is None else self.loose.count
+        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, loose))
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:

@@ -13,13 +13,13 @@ BEYOND_ROUNDING = 1e4  # times the tolerance from which on a miss is no rounding
 
 
 class TiedAccount(Account):
-    """Cells factored one by one, ties by one sparse system."""
+    """Cells factored one by one, ties by one sparse system; the `loose` ones among them are no conditions."""
 
     remedy = "other cells: a target in [solve] refines them where the equations are off"
 
-    def __init__(self, factor: TiedFactor | MarchedFactor, cells: int):
-        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count} conditions"
-        self._rank = factor.rank
+    def __init__(self, factor: TiedFactor | MarchedFactor, cells: int, loose: int = 0):
+        self.name = f"null spaces of {cells} cells, tied by {factor.ties.count - loose} conditions"
+        self._rank = factor.rank - loose  # each has an unknown of its own: none depends on the others
 
     def rank(self) -> int:
         return self._rank

@@ -269,9 +269,14 @@ def in_order(targets: Sequence[Tensor], order: np.ndarray) -> Tensor:
 
 
 def gather_guides(
-    evaluator: PiecewiseEvaluator, guides: Sequence[Guide], channels: int, n: int, column: Tensor
+    evaluator: PiecewiseEvaluator,
+    guides: Sequence[Guide],
+    channels: int,
+    n: int,
+    column: Tensor,
+    strengths: np.ndarray | None = None,
 ) -> GuideRows | None:
-    """All guides as rows over cells."""
+    """All guides as rows over cells, which count as much as `strengths` (cells,) say."""
     if not guides:
         return None
     system, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=False)
@@ -282,6 +287,8 @@ def gather_guides(
     squares = (system.table * column).square().sum(dim=1)
     sizes = squares.new_zeros(int(group.max()) + 1).index_add(0, groups, squares).sqrt()
     scale = torch.where(sizes > 0, sizes, 1.0)[groups]
+    if strengths is not None:
+        scale = scale / torch.from_numpy(strengths[cell]).to(scale)
     apart = system.table.requires_grad  # else no second table: they are large in space
     table = system.table / scale[:, None] if apart else system.table.div_(scale[:, None])
     return GuideRows(table, system.starts, system.order, scale)

@@ -102,6 +102,8 @@ class Regions:
             raise DomainError(f"the region {listed[0][0]!r} fills the whole domain; leave it out, or make it smaller")
         if space.dimension == 2:
             self._refuse_contact()
+        elif space.dimension == 3:
+            self._refuse_tangents()
 
     def _refuse_contact(self) -> None:
         """Interfaces that touch the boundary or each other leave cusps that no patch fits."""
@@ -120,6 +122,19 @@ class Regions:
                 slope /= np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-300)
                 for k in np.flatnonzero(across & (np.abs((slope * normals).sum(axis=1)) > 1 - CONTACT)):
                     raise DomainError(f"the region {first!r} touches the boundary at {_shown(points[k])} {ADVICE}")
+
+    def _refuse_tangents(self) -> None:
+        """The same in space, where balls touch balls and the sides of boxes."""
+        size = max(np.subtract(self.space.upper, self.space.lower))
+        others = [("the boundary", leaf) for leaf, _ in self.space._leaves()]
+        for name, shape in self.shapes.items():
+            own = [leaf for leaf, _ in shape._leaves()]
+            for ball in (leaf for leaf in own if isinstance(leaf, Ball)):
+                for other, leaf in others:
+                    for point in _tangent_points(ball, leaf, CONTACT * size):
+                        if self.space._depth(point[None])[0] > -CONTACT * size:
+                            raise DomainError(f"the region {name!r} touches {other} at {_shown(point)} {ADVICE}")
+            others += [(f"the region {name!r}", leaf) for leaf in own]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -209,7 +224,28 @@ class Regions:
 
 
 def _shown(point: np.ndarray) -> str:
-    return f"({point[0]:.4g}, {point[1]:.4g})"
+    return f"({', '.join(f'{x:.4g}' for x in point)})"
+
+
+def _tangent_points(ball: Ball, other: Domain, near: float) -> list[np.ndarray]:
+    """Where a ball touches another one or a side of a box, or nearly so; shapes that coincide do not touch."""
+    centre = np.array(ball.center)
+    if isinstance(other, Ball):
+        way = np.array(other.center) - centre
+        apart = float(np.linalg.norm(way))
+        outside, inside = abs(apart - ball.radius - other.radius), abs(apart - abs(ball.radius - other.radius))
+        if apart <= near or min(outside, inside) > near:
+            return []
+        sign = 1.0 if outside <= inside or ball.radius > other.radius else -1.0
+        return [centre + sign * ball.radius * way / apart]
+    found = []
+    for axis, position in ((k, end[k]) for end in (other.lower, other.upper) for k in range(3) if other._is_box):
+        if abs(abs(position - centre[axis]) - ball.radius) <= near:
+            point = centre.copy()
+            point[axis] = position
+            if (point >= np.array(other.lower) - near).all() and (point <= np.array(other.upper) + near).all():
+                found.append(point)
+    return found
 
 
 def _check(name: object, shape: Domain, whole: Domain) -> None:

@@ -43,7 +43,8 @@ from cnf.pde.patches.rounds import (
 from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
-from cnf.pde.patches.solid import first_solid_cells, is_curved_solid
+from cnf.pde.patches.solid import is_curved_solid, shapes_to_cut
+from cnf.pde.patches.solid_cells import first_solid_cells
 from cnf.pde.patches.solid_edges import straight_edges
 from cnf.pde.patches.solid_surface import STEP
 from cnf.solution import Solution
@@ -82,7 +83,7 @@ def adapt(
     cells on is refused (curved solids end with what they have by then); without them, it is `SECONDS` without a target,
     and as long as it takes with one.
     """
-    found = climb_solid if is_curved_solid(question.domain) else cut_cells
+    found = climb_solid if is_curved_solid(question.domain, question.regions) else cut_cells
     return found(question, orders_of(question), target, report, missed, most, seconds)
 
 
@@ -275,8 +276,9 @@ def time_for(cells: int, functions: int, target: float | None, seconds: float | 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
     """As the domain, its regions, corners and kinks of right-hand sides ask for."""
     domain, regions = question.domain, question.regions
-    if is_curved_solid(domain):
-        return first_solid_cells(domain, regions)
+    if is_curved_solid(domain, regions):
+        cells = first_solid_cells(domain, regions)
+        return graded(cells) if len(shapes_to_cut(domain, regions)) > 1 else cells
     flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
     centres = list(dict.fromkeys(c.centre for c in corners))
     cells = first_cells(domain, centres, regions) if flat is None else cut_at(first_cells(domain), flat)

@@ -32,7 +32,7 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
     found: list[Formula] = interface_formulas(question)
     for k in question.inside:
         found += known_formulas(question.constraints[k], meets=_within(question, k))
-    if is_curved_solid(domain):
+    if is_curved_solid(domain, regions):
         for place, condition in zip(question.places, question.constraints, strict=True):
             if place.kind != "interior":
                 shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
@@ -76,9 +76,12 @@ def _within(question: Question, k: int) -> Meets:
 def interface_formulas(question: Question) -> list[Formula]:
     """Of the conditions given on interfaces."""
     found: list[Formula] = []
-    for number, face in enumerate(question.regions.interfaces if question.regions is not None else ()):
+    regions = question.regions
+    for number, face in enumerate(regions.interfaces if regions is not None else ()):
         curves = [piece for piece in face.pieces if isinstance(piece, Curve)]
         meets = partial(meets_curves, curves) if curves else partial(meets_faces, face)
+        if not curves and face.flat_at is None and regions is not None:
+            meets = partial(meets_surface, shapes_of(regions.in_space(face.first), None))
         points, normals = (torch.from_numpy(a) for a in face.sample(4, 0))
         for jump in (j for j in question.jumps if number in j.interfaces):
             for condition in jump.at(number, points, normals):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cnf.bases.cells import Face
 from cnf.bases.piecewise import Piecewise
-from cnf.bases.ties import Guide, Tie
+from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import OverdeterminedError
@@ -20,6 +20,7 @@ from cnf.operators import partial
 from cnf.operators.operator import Operator
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.aligned import borders_of
+from cnf.pde.patches.fitted import arc_sample, guide_strengths, make_guides, make_loose_ties
 from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.layout import Counts, Seam, face_points, interior_points, seams
@@ -28,13 +29,17 @@ from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Part, Question
 from cnf.pde.patches.shaped import Shaped
-from cnf.pde.patches.shaped_layout import Arc, joined_borders
+from cnf.pde.patches.shaped_layout import joined_borders
 
 
 def orders_of(question: Question, area: int | None = None) -> Orders:
     """Of the equations of the interior; of those of a region, by default the first: all have the same orders."""
     numbers = question.inside_of(0 if area is None else area)
     return Orders.of([question.constraints[k] for k in numbers], question.time)
+
+
+def orders_by_region(question: Question) -> list[Orders]:
+    return [orders_of(question, area) for area in range(question.areas)]
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # points are picked by many small factorisations
@@ -58,6 +63,8 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         guide_strength=mesh.strength,
         local=local,
         corner_depth=max(1, counts.depth),
+        loose=make_loose_ties(question, orders_by_region(question), mesh),
+        strengths=guide_strengths(mesh),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
     twice = said_twice(question, orders, mesh)
@@ -139,38 +146,6 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
     return placed[mesh.region == area].reshape(-1, mesh.cells.dimension)
 
 
-def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
-    """Every equation at more points of patches that are cut: what its exact points leave open is fitted there."""
-    layout = mesh.shaped_layout
-    if layout is None or not len(layout.guides):
-        return []
-    found = []
-    owner = mesh.patches.locate(layout.guides)
-    for k, place in enumerate(question.places):
-        if place.kind == "interior":
-            areas = range(question.areas) if place.region is None else [place.region]
-            own = np.flatnonzero(np.isin(mesh.region[owner], areas))
-            if len(own):  # regions without a patch that is cut have none
-                sample = Sample(_tensor(layout.guides[own]), None)
-                found.append(Guide(question.at(k, sample), torch.from_numpy(owner[own])))
-            continue
-        if question.time is not None and question.time in (place.fixed or {}):
-            continue  # the start has as many points as functions
-        arcs = [a for a in layout.guiding_arcs if question.holds(k, a.curve, a.points, a.normals)]
-        along = arc_sample(arcs)
-        if along is not None:
-            cells = np.concatenate([np.full(len(a.points), a.patch) for a in arcs])
-            found.append(Guide(question.at(k, along), torch.from_numpy(cells)))
-    return found
-
-
-def arc_sample(arcs: Sequence[Arc]) -> Sample | None:
-    """The points of parts of the boundary and the outward normals."""
-    if not arcs:
-        return None
-    return Sample(*(_tensor(np.concatenate([getattr(a, name) for a in arcs])) for name in ("points", "normals")))
-
-
 def holds_on(place: Part, face: Face, orders: Orders) -> bool:
     """Whether an equation of this place holds on a face of the boundary."""
     if place.kind in ("boundary", "shape"):
@@ -201,7 +176,7 @@ def make_ties(question: Question, orders: Orders, mesh: Mesh, counts: Counts) ->
     if question.regions is None:
         return seam_ties(question, orders, known)
     found: list[Tie] = []
-    by_region = [orders_of(question, area) for area in range(question.areas)]
+    by_region = orders_by_region(question)
     for area, name in enumerate(question.regions.names):
         inside = {key: [mesh.region[side] == area for side in (s.first, s.second)] for key, s in known.items()}
         own = {key: seam.where(np.logical_and(*inside[key])) for key, seam in known.items()}

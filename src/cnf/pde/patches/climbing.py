@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import torch
 
 from cnf.bases.cells import Cells
 from cnf.errors import ProblemError
+from cnf.pde.patches.fitted import guide_strengths
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
@@ -30,6 +33,7 @@ WORTH = 0.4  # of the difference before: degrees that leave no more than that ar
 INEXACT = 2  # fields more if one is good enough but misses a condition
 PATIENCE = 2  # meshes that are no better
 LONGER = 3.0  # times as long: the next degree
+SCOUTS = 2  # fields of the lowest degree that tell guides across interfaces how much the field varies on either side
 GIGA = 1e9
 
 
@@ -59,6 +63,7 @@ class Climb:
         self._refuse_if_too_large(mesh)
         started, end_of_mesh = clocks(), [math.inf]  # the estimate that every mesh ended with
         try:
+            mesh = self._scouted(mesh)
             while mesh is not None:
                 found = solve_round(self.question, self.orders, mesh)
                 self.rounds.append(found)
@@ -73,6 +78,7 @@ class Climb:
                 if mesh is None and len(end_of_mesh) <= most:
                     end_of_mesh.append(estimate)
                     mesh = None if stalled(end_of_mesh) or len(end_of_mesh) > most else self._smaller()
+                mesh = None if mesh is None else self._informed(mesh, found)
         except KeyboardInterrupt:
             if not self.rounds:
                 raise
@@ -82,6 +88,28 @@ class Climb:
     def can_be_judged(self, cells: Cells) -> bool:
         """Whether there is memory for as many degrees on these cells as an estimate takes."""
         return self._fits(self.mesh_on(cells, LOWEST + OPINIONS - 1))
+
+    def _scouted(self, mesh: Mesh) -> Mesh:
+        """The first mesh, told by fields on it how much they vary in its regions if guides have to know."""
+        for _ in range(SCOUTS if guide_strengths(mesh) is not None else 0):
+            mesh = self._informed(mesh, solve_round(self.question, self.orders, mesh))
+        return mesh
+
+    def _informed(self, mesh: Mesh, found: Round) -> Mesh:
+        """A mesh with how much the field of a round varies in every region."""
+        if self.question.regions is None:
+            return mesh
+        probes = self._probes_on(found)
+        region = found.mesh.region[found.mesh.patches.locate(probes.points.numpy())]
+        with torch.no_grad():
+            values = found.solution(probes.points)
+        amplitudes = []
+        for k in range(self.question.areas):
+            own = torch.from_numpy(region == k)
+            shares = probes.shares[own, None] / probes.shares[own].sum()
+            off = values[own] - (shares * values[own]).sum(dim=0)
+            amplitudes.append(float((shares * off.square()).sum().sqrt()))
+        return replace(mesh, amplitudes=tuple(amplitudes))
 
     def _higher(self, ratio: float) -> Mesh | None:
         """The same cells with one degree more, if that is worth it and can be had."""

@@ -37,6 +37,7 @@ class Mesh:
     corners: tuple[CornerFunctions | EdgeFunctions, ...] = ()
     base: nn.Module | None = None
     stiffness: tuple[float, ...] = ()  # of the regions
+    amplitudes: tuple[float, ...] = ()  # by how much the field varies in each of them, if that is known
     strength: float = 1.0  # of guides
 
     @staticmethod
@@ -81,7 +82,7 @@ class Mesh:
         if isinstance(self.shaped, Slabs):
             return lay_out_slabs(self.shaped, self.degree, self.stiffness)
         if isinstance(self.shaped, Solid):
-            return lay_out_solid(self.shaped, self.degree)
+            return lay_out_solid(self.shaped, self.degree, self.stiffness)
         if isinstance(self.shaped, Shaped):
             return lay_out(self.shaped, self.degree, self.stiffness)
         return None

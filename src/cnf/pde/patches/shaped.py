@@ -122,14 +122,14 @@ def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cell
     for _ in range(COARSEST):
         for axis in (0, 1):
             wide = np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side.max())
-            cells = cells.cut(wide, axis, _away_from(turns[axis], cells, wide, axis))
+            cells = cells.cut(wide, axis, away_from(turns[axis], cells, wide, axis))
     for _ in range(DEEPEST):
         crowded = _not_simple(domain, cells, regions)
         if not len(crowded):
             break
         for axis in (0, 1):
             count = cells.count
-            cells = cells.cut(crowded, axis, _away_from(turns[axis], cells, crowded, axis))
+            cells = cells.cut(crowded, axis, away_from(turns[axis], cells, crowded, axis))
             crowded = np.concatenate([crowded, np.arange(count, cells.count)])
     return cells
 
@@ -151,7 +151,7 @@ def _turning_points(curves: Sequence[Curve], axis: int) -> np.ndarray:
     return np.unique(np.concatenate([np.zeros(0), *found]))
 
 
-def _away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -> list[float]:
+def away_from(turns: np.ndarray, cells: Cells, chosen: np.ndarray, axis: int) -> list[float]:
     """Where to cut cells: in the middle, or beside it if curves turn near there; the same for the same interval."""
     low, high = cells.lower[chosen, axis], cells.upper[chosen, axis]
     shares = 0.5 + np.array([0.0, 0.12, -0.12, 0.06, -0.06])

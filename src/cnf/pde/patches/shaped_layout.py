@@ -13,8 +13,8 @@ as it takes. Where coefficients are alike, values are tied at the points of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -58,7 +58,8 @@ class ShapedLayout:
     `restrained` (P, D) are the points of equations with multipliers, like a divergence: as many as those have
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
     and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
-    which what exact conditions leave open is fitted; `room` is how many functions per channel that is.
+    which what exact conditions leave open is fitted, `guiding_borders` the same of interfaces; `room` is how many
+    functions per channel that is.
     """
 
     interior: np.ndarray
@@ -71,11 +72,13 @@ class ShapedLayout:
     guides: np.ndarray
     guiding_arcs: tuple[Arc, ...]
     room: int = 0
+    guiding_borders: Mapping[tuple[int, str], Border] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """Points of all conditions of a channel."""
         tied = sum(len(seam.points) for seam in self.seams.values())
+        tied += sum(len(border.points) for border in self.borders.values())
         return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_interfaces import met_across
+from cnf.pde.patches.solid_layout import ON_INTERFACE
 from cnf.solvers.merging import merging_order
 
 NUMBER = 8  # bytes
@@ -34,6 +36,8 @@ def memory_needed(mesh: Mesh, channels: int = 1) -> float:
     for k, part in enumerate(inner):
         faces = [np.delete(frame[side], part.axis).prod() for side in pairs[k]]
         ties[k] = channels * p**2 * sum(min(1.0, part.area / face) for face in faces)
+    across, shares = met_across(solid)
+    pairs, ties = np.concatenate([pairs, across]), np.concatenate([ties, channels * ON_INTERFACE * p**2 * shares])
     return LOCAL * NUMBER * solid.cover.count * functions**2 + NUMBER * _merged(solid, pairs, ties)
 
 

@@ -2,12 +2,15 @@
 
 The boundary is known by the distances to the shapes that make up the domain: points of a lattice are moved onto it
 along the gradients of these distances. Where it runs along faces of cells it is a part of such a face, as on a box.
+
+Regions that meet in flat faces have cells of their own. Others are cut each by itself on the same cells, as in the
+plane: a cell across an interface has a patch of either, and the interface is a part of the boundary of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +19,7 @@ from cnf.bases.cells import Cells, Face
 from cnf.bases.cover import OUTSIDE, Cover
 from cnf.bases.edge_functions import Edge
 from cnf.pde.domains import Domain, Timed
+from cnf.pde.domains.boundary import by_shape
 from cnf.pde.domains.domain import belongs_to
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.aligned import by_region
@@ -24,10 +28,7 @@ from cnf.pde.patches.slivers import join_slivers
 from cnf.pde.patches.solid_surface import LATTICE, STEP, Surface, surfaces_in, surfaces_of
 
 ON_FACE = 16  # and along both coordinates of a face
-TURNING = 1.8  # radians that the boundary may turn in a cell
-SLIVER = 0.25  # of a cell: patches thinner than this join a neighbour
-COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
-FLAT_CUTS = 12  # cuts along flat sides, per coordinate
+SLIVER = 0.25, 0.4  # of a cell: patches thinner than this join a neighbour, without and with curved interfaces
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,17 @@ class Part:
     upper: np.ndarray
     area: float
 
+    def shifted(self, by: int) -> Part:
+        """Of patches with numbers that are higher."""
+        return replace(self, first=self.first + by, second=self.second + by if self.second >= 0 else OUTSIDE)
+
 
 @dataclass(frozen=True)
 class Solid:
     """`parts` are faces, `whole` (patches,) says which patches are plain boxes, `curved` which have other boundaries.
 
-    `area` (patches, 3) is that of the curved boundary seen along every coordinate.
+    `area` (patches, 3) is that of the curved boundary seen along every coordinate. `shapes` are what was cut, the
+    domain or its regions, and `shape` (patches,) the number of that of every patch.
     """
 
     domain: Domain
@@ -61,11 +67,42 @@ class Solid:
     area: np.ndarray
     whole: np.ndarray
     curved: np.ndarray
+    shapes: tuple[Domain, ...]
+    shape: np.ndarray
+    regions: Regions | None = None
 
     @staticmethod
     def of(domain: Domain, cells: Cells, regions: Regions | None = None) -> Solid:
-        """Interfaces of regions run along faces of cells."""
-        return _Shaper(domain, cells, regions).solid()
+        """Flat interfaces of regions run along faces of cells; if there are curved ones, all of them cut cells."""
+        step = STEP * float(max(np.subtract(domain.upper, domain.lower)))
+        shapes = shapes_to_cut(domain, regions)
+        aligned = regions if len(shapes) == 1 else None
+        found = [_Shaper(shape, cells, step, SLIVER[len(shapes) > 1], aligned).cut() for shape in shapes]
+        starts = np.cumsum([0, *(len(own.lower) for own in found)]).tolist()
+        columns = [
+            np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + n) for own, n in zip(found, starts, strict=False)
+        ]
+        if aligned is not None:
+            columns = [by_region(columns[0], found[0].region, aligned)]
+        elif regions is not None and len(columns) < regions.partition.count:  # nothing is left for the rest
+            columns.append(np.full(cells.count, OUTSIDE))
+        lower, upper, area, whole, curved = (
+            np.concatenate([getattr(own, name) for own in found])
+            for name in ("lower", "upper", "area", "whole", "curved")
+        )
+        partition = None if regions is None else regions.partition
+        return Solid(
+            domain,
+            cells,
+            Cover(cells, np.column_stack(columns), lower, upper, partition),
+            tuple(part.shifted(n) for own, n in zip(found, starts, strict=False) for part in own.parts),
+            area,
+            whole,
+            curved,
+            shapes,
+            np.repeat(np.arange(len(shapes)), [len(own.lower) for own in found]),
+            regions,
+        )
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         return self.domain._inside(points)
@@ -89,14 +126,42 @@ class Solid:
         """The curved boundary of a patch, from a lattice of `count` points along every coordinate."""
         cells = np.flatnonzero((self.cover.patch == patch).any(axis=1))
         low, high = self.cover.lower[patch : patch + 1], self.cover.upper[patch : patch + 1]
-        found = (surface.of(cells) for surface in surfaces_in(self.domain, self.cells, low, high, count))
+        shape = self.shapes[self.shape[patch]]
+        found = [surface.of(cells) for surface in surfaces_in(shape, self.cells, low, high, count)]
+        if len(self.shapes) > 1:
+            found = [own for surface in found for own in self._by_neighbour(surface)]
         return [surface for surface in found if len(surface.points)]
+
+    def _by_neighbour(self, surface: Surface) -> list[Surface]:
+        """What of the boundary of a region is that of the domain, by its shapes, and what meets which other region."""
+        beyond = self.beyond(surface.points, surface.normals)
+        outer = surface.where(beyond == OUTSIDE)
+        found = [
+            replace(outer.where(own), names=piece.names)
+            for piece, own in by_shape(self.domain, outer.points, 2 * self.step)
+        ]
+        met = np.unique(beyond[beyond != OUTSIDE])
+        return found + [replace(surface.where(beyond == number), beyond=int(number)) for number in met]
+
+    def beyond(self, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+        """The region that lies beyond points of the boundary of a patch, (P,): -1 if they lie on that of the domain."""
+        if len(self.shapes) == 1 or self.regions is None:
+            return np.full(len(points), OUTSIDE)
+        over = points + self.step * normals
+        return np.where(self.inside(over), self.regions.number(over), OUTSIDE)
+
+    def curved_area(self, patch: int) -> float:
+        """The curved boundary of a patch, in faces of its frame."""
+        frame = self.cover.upper[patch] - self.cover.lower[patch]
+        faces = np.array([np.delete(frame, k).prod() for k in range(3)])
+        return float(np.linalg.norm(self.area[patch] / faces))
 
     def on_part(self, points: np.ndarray, part: Part) -> np.ndarray:
         """Which points of the face of a part belong to it, (P,)."""
         across = np.zeros(3)
         across[part.axis] = self.step
-        below, above = (self.inside(points - across), self.inside(points + across))
+        inside = self.shapes[self.shape[part.first]]._inside
+        below, above = inside(points - across), inside(points + across)
         if part.second >= 0:
             return below & above
         return below & ~above if part.side else above & ~below
@@ -107,66 +172,38 @@ def shapes_of(domain: Domain, part: str | None) -> list[Domain]:
     return [leaf for leaf, names in domain._leaves() if part is None or belongs_to(part, names)]
 
 
-def is_curved_solid(domain: Domain) -> bool:
-    """Whether it is one in space, without time, that is no box: fields on it are found degree by degree."""
-    return domain.dimension == 3 and not isinstance(domain, Timed) and not domain._is_box
+def shapes_to_cut(domain: Domain, regions: Regions | None) -> tuple[Domain, ...]:
+    """The domain, or its regions if some of them meet in curved faces."""
+    if regions is None or regions.flat_at is not None:
+        return (domain,)
+    return tuple(regions.in_space(number) for number in range(len(regions.names)))
 
 
-def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
-    """Cells cut along flat sides and interfaces, then until the boundary turns little in each."""
-    cells = Cells(domain.lower, domain.upper)
-    inner = regions.flat_at if regions is not None else None
-    for axis in range(3):
-        for position in (*(inner[axis] if inner is not None else ()), *flat_sides(domain, axis)):
-            chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
-            cells = cells.cut(chosen, axis, [position] * len(chosen))
-    side = max(np.subtract(domain.upper, domain.lower))
-    for _ in range(COARSEST):
-        for axis in range(3):
-            cells = cells.cut(np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side), axis)
-    for _ in range(DEEPEST):
-        crowded = _turning(domain, cells) > TURNING
-        if not crowded.any():
-            break
-        chosen = np.flatnonzero(crowded)
-        for axis in range(3):
-            count = cells.count
-            cells = cells.cut(chosen, axis)
-            chosen = np.concatenate([chosen, np.arange(count, cells.count)])
-    return cells
+def is_curved_solid(domain: Domain, regions: Regions | None = None) -> bool:
+    """Whether something in space, without time, is no box, it or a region: fields are found degree by degree."""
+    plain = domain._is_box and (regions is None or regions.flat_at is not None)
+    return domain.dimension == 3 and not isinstance(domain, Timed) and not plain
 
 
-def flat_sides(domain: Domain, axis: int) -> list[float]:
-    """Positions of the sides of boxes, inside the box around the domain."""
-    low, high = domain.lower[axis], domain.upper[axis]
-    margin = 0.02 * (high - low)
-    found = {end[axis] for leaf, _ in domain._leaves() if leaf._is_box for end in (leaf.lower, leaf.upper)}
-    kept: list[float] = []
-    for position in sorted(found):
-        if low + margin < position < high - margin and (not kept or position - kept[-1] > margin):
-            kept.append(position)
-    return kept if len(kept) <= FLAT_CUTS else []
+@dataclass(frozen=True)
+class _Found:
+    """The patches of one shape: `patch` and `region` (cells,), their frames, and the rest as `Solid` has it."""
 
-
-def _turning(domain: Domain, cells: Cells) -> np.ndarray:
-    """By how much the normals of the curved boundary differ in every cell, (n,)."""
-    found = np.zeros(cells.count)
-    surfaces = surfaces_of(domain, cells)
-    for cell in np.unique(np.concatenate([s.cells for s in surfaces])) if surfaces else ():
-        normals = np.concatenate([s.normals[s.cells == cell] for s in surfaces])
-        middle = normals.mean(axis=0)
-        length = np.linalg.norm(middle)
-        lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
-        found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
-    return found
+    patch: np.ndarray
+    region: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    parts: list[Part]
+    area: np.ndarray
+    whole: np.ndarray
+    curved: np.ndarray
 
 
 class _Shaper:
-    """Finds what lies inside of every cell."""
+    """Finds what lies inside of every cell; `regions` have cells of their own."""
 
-    def __init__(self, domain: Domain, cells: Cells, regions: Regions | None):
-        self.domain, self.cells, self.regions = domain, cells, regions
-        self.step = STEP * float(max(np.subtract(domain.upper, domain.lower)))
+    def __init__(self, domain: Domain, cells: Cells, step: float, sliver: float, regions: Regions | None):
+        self.domain, self.cells, self.step, self.sliver, self.regions = domain, cells, step, sliver, regions
         self.surfaces = surfaces_of(domain, cells)
         points = lattice(cells.lower, cells.upper, LATTICE)
         self.within = domain._inside(points.reshape(-1, 3)).reshape(points.shape[:2])  # (n, P)
@@ -185,7 +222,7 @@ class _Shaper:
             found[seen] = self.regions.number(points[seen, self.within[seen].argmax(axis=1)])
         return found
 
-    def solid(self) -> Solid:
+    def cut(self) -> _Found:
         """Cells that have a part inside, slivers joined, and what is shared between them."""
         cells = self.cells
         share = self.within.mean(axis=1)
@@ -199,7 +236,11 @@ class _Shaper:
         whole = inside & ~cut
         self.low[whole], self.high[whole] = cells.lower[whole], cells.upper[whole]
         self.low, self.high = np.maximum(self.low, cells.lower), np.minimum(self.high, cells.upper)
-        patch, low, high = self._joined(inside, cut, parts)
+        beside = self._tips(inside, parts)
+        lost = np.setdiff1d(np.flatnonzero(share == 0), [cell for part in parts for cell in (part.first, part.second)])
+        inside[np.setdiff1d(lost, [cell for tip in beside for cell in tip[:2]])] = False
+        cut &= inside
+        patch, low, high = self._joined(inside, cut, parts, beside)
         plain = np.ones(len(low), dtype=bool)
         plain[patch[cut]] = False
         plain[np.bincount(patch[inside], minlength=len(low)) > 1] = False
@@ -207,19 +248,10 @@ class _Shaper:
         np.add.at(area, patch[inside], self._areas()[inside])
         curved = np.zeros(len(low), dtype=bool)
         for surface in self.surfaces:
-            curved[patch[surface.cells]] = True
+            curved[patch[surface.cells[inside[surface.cells]]]] = True
         moved = [_between_patches(part, patch) for part in parts]
-        partition = None if self.regions is None else self.regions.partition
-        columns = patch if self.regions is None else by_region(patch, self.region, self.regions)
-        return Solid(
-            self.domain,
-            cells,
-            Cover(cells, columns, low, high, partition),
-            tuple(part for part in moved if part.first != part.second),
-            area,
-            plain,
-            curved,
-        )
+        shared = [part for part in moved if part.first != part.second]
+        return _Found(patch, self.region, low, high, shared, area, plain, curved)
 
     def _areas(self) -> np.ndarray:
         """The boundary inside cells as seen along every coordinate, (n, 3): how often lines of the lattice cross it."""
@@ -258,15 +290,28 @@ class _Shaper:
             found.append(Part(first, second, face.axis, side, face.position, face.lower, face.upper, area))
         return found
 
+    def _tips(self, inside: np.ndarray, parts: list[Part]) -> list[tuple[int, int, float]]:
+        """Cells with so little inside that no face is seen to be shared, their neighbours, and how near these are."""
+        known = {cell for part in parts for cell in (part.first, part.second)}
+        found = []
+        for face in self.cells.faces():
+            pair = (face.first, face.second)
+            tips = [cell for cell in pair if cell >= 0 and inside[cell] and cell not in known]
+            if tips and face.second >= 0 and inside[face.first] and inside[face.second]:
+                ends = np.array([(self.low[cell, face.axis], self.high[cell, face.axis]) for cell in tips])
+                gap = np.abs(ends - face.position).min() / (self.cells.upper - self.cells.lower)[tips[0], face.axis]
+                found.append((*pair, self.step**2 / (1 + float(gap))))  # less than any area
+        return found
+
     def _joined(
-        self, inside: np.ndarray, cut: np.ndarray, parts: list[Part]
+        self, inside: np.ndarray, cut: np.ndarray, parts: list[Part], beside: list[tuple[int, int, float]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The patch of every cell, and the frames of the patches."""
         extent = (self.high - self.low) / (self.cells.upper - self.cells.lower)
-        sliver = inside & cut & (extent.min(axis=1) < SLIVER)
+        sliver = inside & cut & (extent.min(axis=1) < self.sliver)
         own = self.region
         shared = [(p.first, p.second, p.area) for p in parts if p.second >= 0 and own[p.first] == own[p.second]]
-        return join_slivers(inside, sliver, shared, self.low, self.high)
+        return join_slivers(inside, sliver, [*shared, *beside], self.low, self.high)
 
 
 def _between_patches(part: Part, patch: np.ndarray) -> Part:

@@ -21,7 +21,7 @@ from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.edges import Around, taken_apart
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
-from cnf.pde.patches.solid import flat_sides
+from cnf.pde.patches.solid_cells import flat_sides
 from cnf.pde.patches.solid_surface import STEP
 
 NODES = 28  # of profiles

@@ -4,6 +4,7 @@ As in the plane: neighbours share their conditions as boxes do, on as much of a 
 has exact points on its curved boundary and inside, a little less dense than those of boxes, and many more at which what
 these leave open is fitted. Whole patches have as many conditions as functions and need no guides: what they leave open
 is what their neighbours do. Points are picked from many by pivoted QR: those at which polynomials differ most.
+Interfaces have as many points as a face of a box of the same area, from either side.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
+from cnf.bases.cover import OUTSIDE
 from cnf.pde.domains.boundary import Piece, by_shape
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
 from cnf.pde.patches.point_choice import grid_inside
 from cnf.pde.patches.shaped_layout import EXACT, GUIDES, Arc, ShapedLayout
 from cnf.pde.patches.solid import Part, Solid
+from cnf.pde.patches.solid_interfaces import Contact, borders_at, contacts_among
 from cnf.pde.patches.solid_surface import LATTICE, Surface
 
 PICKED_FROM = 3  # times as many points as are wanted
 MOST_CANDIDATES = 64  # along a coordinate
 COVERED = 1 - 1e-9  # share of a face that counts as all of it
 MOST_ALONG = 2  # guides along a coordinate of a patch, as many more than it has functions, in degrees
+ON_INTERFACE = 0.7  # exact points on interfaces, relative to a face of a box of the same area
 GUIDES_ON = 2.0  # and on its curved boundary, relative to a face of a box of the same area
 
 
-def lay_out_solid(solid: Solid, degree: tuple[int, ...]) -> ShapedLayout:
-    """Points for equations of second order."""
-    return _Layout(solid, degree).found()
+def lay_out_solid(solid: Solid, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
+    """Points for equations of second order; `stiffness` is the size of their coefficients, region by region."""
+    return _Layout(solid, degree).found(stiffness)
 
 
 class _Layout:
@@ -41,21 +45,32 @@ class _Layout:
         self.inner = [p - 1 for p in degree]
         tops = (np.indices([p + 1 for p in degree]).reshape(3, -1) == np.array(degree)[:, None]).sum(axis=0)
         self.functions = int((tops < 2).sum())
+        self.contacts: list[Contact] = []  # points on interfaces
 
-    def found(self) -> ShapedLayout:
+    def found(self, stiffness: Sequence[float]) -> ShapedLayout:
         """Seams and flat boundaries first; curved boundaries and the inside get what functions are left."""
         seams = self._seams()
         arcs, guiding = self._flat_boundary(), []
+        guiding_contacts: list[Contact] = []
         inside = []
         usual = int(np.prod(self.inner))
         for patch in range(self.solid.cover.count):
             left, around = self.functions - int(self.taken[patch]), 0
             if self.solid.curved[patch]:
-                like_a_face = self._curved_area(patch) * max(self.degree) ** 2
-                around = min(max(1, round(EXACT * like_a_face)), left)
-                exact, fitted = self._on_surfaces(patch, (around, round(GUIDES_ON * like_a_face) + 1))
-                arcs += exact
-                guiding += fitted
+                like_a_face = self.solid.curved_area(patch) * max(self.degree) ** 2
+                share = self._interface_share(patch)
+                if share > 0:
+                    around = min(max(1, round(ON_INTERFACE * share * like_a_face)), left)
+                    met, near = self._on_surfaces(patch, (around, round(GUIDES_ON * share * like_a_face) + 1), True)
+                    for known, found in ((self.contacts, met), (guiding_contacts, near)):
+                        known += [Contact(patch, beyond, a.points, a.normals) for beyond, a in found]
+                if share < 1:
+                    like_a_face *= 1 - share
+                    outer = min(max(1, round(EXACT * like_a_face)), left - around)
+                    exact, fitted = self._on_surfaces(patch, (outer, round(GUIDES_ON * like_a_face) + 1), False)
+                    arcs += [arc for _, arc in exact]
+                    guiding += [arc for _, arc in fitted]
+                    around += outer
             if self.solid.whole[patch]:
                 inside.append(self._inside(patch, min(left, usual)))
             else:
@@ -63,7 +78,17 @@ class _Layout:
         owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
         none = np.zeros((0, 3)), (owners, owners[:0])
         fitted_in = np.concatenate([np.zeros((0, 3)), *self._filling(np.flatnonzero(~self.solid.whole))])
-        return ShapedLayout(np.concatenate(inside), *none, tuple(arcs), seams, {}, None, fitted_in, tuple(guiding))
+        return ShapedLayout(
+            np.concatenate(inside),
+            *none,
+            tuple(arcs),
+            seams,
+            borders_at(self.solid, self.contacts, stiffness),
+            None,
+            fitted_in,
+            tuple(guiding),
+            guiding_borders=borders_at(self.solid, guiding_contacts, stiffness, both=True),
+        )
 
     def _filling(self, patches: np.ndarray) -> list[np.ndarray]:
         """Points of a grid over the inside of every patch, clearly more than it has functions, (P, 3) each."""
@@ -100,6 +125,11 @@ class _Layout:
             for points, _ in self._on_parts(owner, parts, side == 0):
                 normals = np.zeros_like(points)
                 normals[:, axis] = 2 * side - 1
+                self.contacts += contacts_among(self.solid, owner, points, normals)
+                outer = self.solid.beyond(points, normals) == OUTSIDE
+                if not outer.any():
+                    continue
+                points, normals = points[outer], normals[outer]
                 if side and points[0, axis] < self.solid.domain.upper[axis]:  # a point on a cut is the upper cell's
                     points[:, axis] = np.nextafter(points[0, axis], -np.inf)
                 shapes = by_shape(self.solid.domain, points, 2 * self.solid.step)
@@ -149,23 +179,26 @@ class _Layout:
             kept[own] = self.solid.on_part(grid[own], part)
         return picked(grid[kept], grid[kept][:, others], wanted)
 
-    def _surfaces(self, patch: int, count: int) -> list[Surface]:
-        """Points of the curved boundary of a patch, clearly more than `count` if they can be had."""
+    def _interface_share(self, patch: int) -> float:
+        """Of the curved boundary of a patch."""
+        count = [(len(surface.points), surface.beyond != OUTSIDE) for surface in self.solid.boundary[patch]]
+        return sum(n for n, met in count if met) / sum(n for n, _ in count)
+
+    def _surfaces(self, patch: int, count: int, met: bool) -> list[Surface]:
+        """Points of the curved boundary of a patch, or where it meets other regions, clearly more than `count`.
+
+        As many as can be had.
+        """
         for along in (1, 2, 3):
             found = self.solid.boundary[patch] if along == 1 else self.solid.boundary_of(patch, along * LATTICE)
-            if sum(len(surface.points) for surface in found) >= PICKED_FROM * count:
+            own = [surface for surface in found if (surface.beyond != OUTSIDE) == met]
+            if sum(len(surface.points) for surface in own) >= PICKED_FROM * count:
                 break
-        return found
+        return own
 
-    def _curved_area(self, patch: int) -> float:
-        """The curved boundary of a patch, in faces of its frame."""
-        frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
-        faces = np.array([np.delete(frame, k).prod() for k in range(3)])
-        return float(np.linalg.norm(self.solid.area[patch] / faces))
-
-    def _on_surfaces(self, patch: int, counts: Sequence[int]) -> list[list[Arc]]:
-        """For every count so many points of the curved boundary of a patch, by the shape they lie on."""
-        surfaces = self._surfaces(patch, max(counts))
+    def _on_surfaces(self, patch: int, counts: Sequence[int], met: bool) -> list[list[tuple[int, Arc]]]:
+        """For every count so many points of the curved boundary, or interfaces, by the shape and what lies beyond."""
+        surfaces = self._surfaces(patch, max(counts), met)
         points, normals = (np.concatenate([getattr(s, n) for s in surfaces]) for n in ("points", "normals"))
         owner = np.repeat(np.arange(len(surfaces)), [len(s.points) for s in surfaces])
         frame = self.solid.cover.upper[patch] - self.solid.cover.lower[patch]
@@ -173,7 +206,7 @@ class _Layout:
         flat = flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T  # along the boundary
         return [
             [
-                Arc(Piece(surface.names), points[own], normals[own], patch)
+                (surface.beyond, Arc(Piece(surface.names), points[own], normals[own], patch))
                 for k, surface in enumerate(surfaces)
                 if len(own := chosen[owner[chosen] == k])
             ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cnf.bases.cells import Cells
+from cnf.bases.cover import OUTSIDE
 from cnf.pde.domains import Domain
 from cnf.pde.domains.boundary import Arrays, named_first
 from cnf.pde.patches.meeting import lattice
@@ -21,17 +22,24 @@ SLOPE = 1e-6  # of the domain: differences that give gradients
 
 @dataclass(frozen=True)
 class Surface:
-    """Points (P, 3) of the boundary, outward normals (P, 3), the cells they belong to (P,), and names of the shape."""
+    """Points (P, 3) of the boundary, outward normals (P, 3), the cells they belong to (P,), and names of the shape.
+
+    `beyond` is the region on the other side, -1 where the domain ends.
+    """
 
     names: tuple[str, ...]
     points: np.ndarray
     normals: np.ndarray
     cells: np.ndarray
+    beyond: int = OUTSIDE
 
     def of(self, cells: np.ndarray) -> Surface:
         """What lies in these cells."""
-        own = np.isin(self.cells, cells)
-        return Surface(self.names, self.points[own], self.normals[own], self.cells[own])
+        return self.where(np.isin(self.cells, cells))
+
+    def where(self, own: np.ndarray) -> Surface:
+        """These of its points, (P,) bool."""
+        return replace(self, points=self.points[own], normals=self.normals[own], cells=self.cells[own])
 
 
 def surfaces_of(domain: Domain, cells: Cells) -> list[Surface]:

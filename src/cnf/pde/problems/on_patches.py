@@ -29,7 +29,7 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.shaped_layout import Border
-from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid import Solid, is_curved_solid
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
 from cnf.pde.problems.check import refuse_bare_parts, refuse_missing_starts
@@ -243,12 +243,13 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
-    many = domain.dimension == 3 and not domain._is_box  # a solid, or the plane and time
-    if not domain._is_box and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
+    cut = not domain._is_box or is_curved_solid(domain, problem.regions)
+    many = domain.dimension == 3 and cut  # a solid, or the plane and time
+    if cut and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
-            "on domains that are no boxes, patches take equations of second order in all coordinates of space and of "
-            "first order in time, in all channels, so far (without time, plates such as \\Delta^2 u, and in the plane "
-            "a pressure as well); use method = 'waves'",
+            "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
+            "in all coordinates of space and of first order in time, in all channels, so far (without time, plates "
+            "such as \\Delta^2 u, and in the plane a pressure as well); use method = 'waves'",
             WHERE,
         )
     for axis in orders.spatial:
@@ -265,9 +266,10 @@ def refuse_in_regions(problem: Problem) -> None:
     """What patches cannot do yet where there are regions."""
     regions, channels = problem.regions, len(problem.space.channels)
     assert regions is not None
-    if regions.space.dimension != 2 and regions.flat_at is None:
+    if regions.space.dimension != 2 and regions.during is not None and regions.flat_at is None:
         raise ProblemError(
-            "in space, regions meet in flat faces across the coordinates so far: boxes, and what they make together",
+            "in space and during time, regions meet in flat faces across the coordinates so far: boxes, and what they "
+            "make together",
             ("regions",),
         )
     for k, name in enumerate(regions.names):

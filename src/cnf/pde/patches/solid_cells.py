@@ -1,0 +1,77 @@
+"""Cells of a solid to begin with: cut along flat sides, and until its boundary and interfaces turn little in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cnf.bases.cells import Cells
+from cnf.pde.domains import Domain
+from cnf.pde.domains.regions import Regions
+from cnf.pde.patches.shaped import away_from
+from cnf.pde.patches.solid import shapes_to_cut
+from cnf.pde.patches.solid_surface import surfaces_of
+
+TURNING = 1.8, 1.2  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
+FLAT_CUTS = 12  # cuts along flat sides, per coordinate
+
+
+def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
+    """Cells cut along flat sides and interfaces, then until boundary and interfaces turn little in each."""
+    cells = Cells(domain.lower, domain.upper)
+    inner = regions.flat_at if regions is not None else None
+    shapes = shapes_to_cut(domain, regions)
+    touching = [curved_ends(shapes, axis) if len(shapes) > 1 else np.zeros(0) for axis in range(3)]
+    for axis in range(3):
+        for position in (*(inner[axis] if inner is not None else ()), *flat_sides(domain, axis, shapes)):
+            chosen = np.flatnonzero((cells.lower[:, axis] < position) & (position < cells.upper[:, axis]))
+            cells = cells.cut(chosen, axis, [position] * len(chosen))
+    side = max(np.subtract(domain.upper, domain.lower))
+    for _ in range(COARSEST):
+        for axis in range(3):
+            wide = np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side)
+            cells = cells.cut(wide, axis, away_from(touching[axis], cells, wide, axis))
+    for _ in range(DEEPEST):
+        crowded = np.max([_turning(shape, cells) for shape in shapes], axis=0) > TURNING[len(shapes) > 1]
+        if not crowded.any():
+            break
+        chosen = np.flatnonzero(crowded)
+        for axis in range(3):
+            count = cells.count
+            cells = cells.cut(chosen, axis, away_from(touching[axis], cells, chosen, axis))
+            chosen = np.concatenate([chosen, np.arange(count, cells.count)])
+    return cells
+
+
+def curved_ends(shapes: Sequence[Domain], axis: int) -> np.ndarray:
+    """Where curved shapes end along a coordinate: a cut there would touch them and leave wedges on either side."""
+    leaves = [leaf for shape in shapes for leaf, _ in shape._leaves() if not leaf._is_box]
+    return np.unique([end[axis] for leaf in leaves for end in (leaf.lower, leaf.upper)])
+
+
+def flat_sides(domain: Domain, axis: int, shapes: Sequence[Domain] = ()) -> list[float]:
+    """Positions of the sides of boxes that a domain, or shapes in it, are made of, inside the box around it."""
+    low, high = domain.lower[axis], domain.upper[axis]
+    margin = 0.02 * (high - low)
+    leaves = [leaf for shape in shapes or (domain,) for leaf, _ in shape._leaves()]
+    found = {end[axis] for leaf in leaves if leaf._is_box for end in (leaf.lower, leaf.upper)}
+    kept: list[float] = []
+    for position in sorted(found):
+        if low + margin < position < high - margin and (not kept or position - kept[-1] > margin):
+            kept.append(position)
+    return kept if len(kept) <= FLAT_CUTS else []
+
+
+def _turning(domain: Domain, cells: Cells) -> np.ndarray:
+    """By how much the normals of the curved boundary differ in every cell, (n,)."""
+    found = np.zeros(cells.count)
+    surfaces = surfaces_of(domain, cells)
+    for cell in np.unique(np.concatenate([s.cells for s in surfaces])) if surfaces else ():
+        normals = np.concatenate([s.normals[s.cells == cell] for s in surfaces])
+        middle = normals.mean(axis=0)
+        length = np.linalg.norm(middle)
+        lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
+        found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
+    return found
