@@ -1,4 +1,4 @@
-"""Curved interfaces in space: every region has patches of its own in the cells that an interface cuts, tied across it."""
+"""Curved interfaces in space: regions have patches of their own in the cells that these cut, tied across them."""
 
 from __future__ import annotations
 
