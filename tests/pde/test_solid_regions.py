@@ -12,8 +12,9 @@ import cnf
 from cnf.domains import Ball, Box, Difference, Domain, Intersection, Timed
 from cnf.errors import BasisError, CnfWarning, ProblemError
 from cnf.pde.patches.adapting import cells_to_begin_with
-from cnf.pde.patches.building import Mesh, build_field, orders_of
+from cnf.pde.patches.building import build_field, orders_of
 from cnf.pde.patches.interfaces import stiffness_of
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.rounds import solve_round
 from cnf.pde.patches.sizing import memory_needed
 from cnf.pde.patches.solid import Solid
