@@ -6,7 +6,9 @@ All solutions are known: a disk in a uniform flow (u = A x inside, x + B x / r^2
 dimension, r^p times a profile of the angle where regions meet in a point (Kellogg's checkerboard: r^0.1; errors at
 random points, as a grid has the point itself), and for the rest two different formulas inside and outside whose jumps
 are given on the interface. How far an interface may turn in a cell and which slivers join others was chosen on the
-disks marked with an asterisk and five more like them, so the others are the ones to look at. Times are processor
+disks marked with an asterisk and five more like them; in space, how far interfaces turn in a cell, which slivers join
+others, how many points interfaces have and what counts how much was chosen on balls marked so, at ratios from 1e-4 to
+1e4. So the others are the ones to look at. Times are processor
 seconds of one thread, everything included. Exit code 1 if a figure is missed.
 """
 
@@ -19,9 +21,10 @@ from scipy.optimize import brentq
 
 import cnf
 from benchmarks.cases import Case, run_cases
-from cnf.domains import Box, Difference, Disk, Domain, Intersection, Polygon
+from cnf.domains import Ball, Box, Difference, Disk, Domain, Intersection, Polygon
 
 SQUARE, UNIT = Box((-1, -1), (1, 1)), Box((0, 0), (1, 1))
+BLOCK = Box((-1, -1, -1), (1, 1, 1))
 CONDUCTION = r"-\nabla\cdot(k \nabla u) = f"
 INNER, OUTER = "x^2 y + 1", r"\sin(2x)\cos(3y)"
 SLOPES = {INNER: ("2 x y", "x^2"), OUTER: (r"2\cos(2x)\cos(3y)", r"-3\sin(2x)\sin(3y)"), "x - y": ("1", "-1")}
@@ -216,6 +219,46 @@ def at_random_points(answer: cnf.Answer) -> float:
         return float((answer(x)[:, 0] - wanted).norm() / wanted.norm())
 
 
+def ball(ratio: float, radius: float, centre: tuple[float, float, float], domain: Domain = BLOCK) -> dict[str, object]:
+    """A ball that conducts better, or worse, in a uniform flow."""
+    z, square = f"(z - {centre[2]})", " + ".join(f"({x} - {c})^2" for x, c in zip("xyz", centre, strict=True))
+    outside = f"{z} + ({radius**3 * (1 - ratio) / (2 + ratio)!r}) {z} / ({square})^{{1.5}}"
+    return {
+        "coordinates": "x y z",
+        "domain": domain,
+        "regions": {"ball": Ball(centre, radius)},
+        "parameters": {"k": {"ball": ratio, "rest": 1}},
+        "equations": {"interior": r"-\nabla\cdot(k \nabla u) = 0", "boundary": f"u = {outside}"},
+        "exact": {"ball": f"{3 / (2 + ratio)!r} {z}", "rest": outside},
+        "solve": {"target": 5e-3},
+    }
+
+
+def solid_in_pieces(shape: Domain, domain: Domain = BLOCK) -> dict[str, object]:
+    """x^2 y + z + 1 in a region ten times as conductive, sin(2x) cos(3y) e^z around it, and the jumps that makes."""
+    inner, outer = "x^2 y + z + 1", r"\sin(2x)\cos(3y) e^z"
+    slopes = r"2\cos(2x)\cos(3y) e^z", r"-3\sin(2x)\sin(3y) e^z", outer
+    flux = " + ".join(f"n_{x} ({o} - 10 ({i}))" for x, o, i in zip("xyz", slopes, ("2 x y", "x^2", "1"), strict=True))
+    return {
+        "coordinates": "x y z",
+        "domain": domain,
+        "regions": {"a": shape},
+        "parameters": {
+            "k": {"a": 10, "rest": 1},
+            "f": {"a": "-20 y", "rest": rf"12 {outer}"},
+            "g": {"a": inner, "rest": outer},
+        },
+        "equations": [
+            {"on": "interior", "equation": CONDUCTION},
+            {"on": "boundary", "equation": "u = g"},
+            {"on": "interface a", "equation": f"[u] = {outer} - ({inner})"},
+            {"on": "interface a", "equation": rf"[k \partial_n u] = {flux}"},
+        ],
+        "exact": {"u": {"a": inner, "rest": outer}},
+        "solve": {"target": 1e-2},
+    }
+
+
 def one(shape: Domain) -> dict[str, object]:
     return in_pieces({"a": shape}, {"a": 10}, {"a": INNER})
 
@@ -241,6 +284,13 @@ CASES = (
     Case("checkerboard, r^0.5", kellogg(0.5), 1e-7, error=at_random_points),
     Case("right angle of an interface, 1:10", right_angle(10), 1e-7, error=at_random_points),
     Case("interface at a wall, 60 degrees", at_the_wall(10), 1e-7, error=at_random_points),
+    Case("ball 1:100 *", ball(100, 0.5, (0, 0, 0)), 5e-3, 100),
+    Case("ball 100:1 *", ball(0.01, 0.5, (0, 0, 0)), 5e-3, 100),
+    Case("ball 1:100, off the centre", ball(100, 0.31, (-0.33, -0.27, 0.2)), 5e-3, 100),
+    Case("ball 1:100 in a ball", ball(100, 0.35, (0.1, 0.2, 0.05), Ball((0, 0, 0), 1)), 5e-3, 100),
+    Case("ball with given jumps", solid_in_pieces(Ball((0.1, 0.15, -0.05), 0.4)), 1e-2, 100),
+    Case("shell", solid_in_pieces(Difference(Ball((0.1, 0, 0), 0.75), Ball((0.1, 0, 0), 0.4))), 1e-2, 300),
+    Case("half a ball on a wall", solid_in_pieces(Intersection([Ball((-1, 0, 0), 0.8), BLOCK])), 1e-2, 100),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,14 +185,18 @@ def test_shapes_that_share_a_surface_do_not_touch():
     assert {(face.first, face.second) for face in problem.regions.interfaces} == {(0, 1), (1, 2)}
 
 
-def test_loose_ties_are_fitted_where_exact_rows_leave_room():
-    """Two cells of degree 3 on a line: the minimum of |y|^2 + |K y - k|^2 with B y = b, from its KKT system."""
+def test_loose_ties_are_fitted_where_exact_rows_leave_room(tmp_path: Path):
+    """Two cells of degree 3 on a line: the minimum of |y|^2 + |K y - k|^2 with B y = b, from its KKT system.
+
+    Gradients are those of that minimum, too, and a file has all of it.
+    """
     space = cnf.Space("x", "u")
     cells = cnf.bases.Cells([0.0], [2.0]).cut(np.array([0]), 0)
     at = torch.tensor([[1.0]], dtype=torch.float64)
     first, second = torch.tensor([0]), torch.tensor([1])
     ends = torch.tensor([[0.0], [2.0]], dtype=torch.float64)
-    given = [space.constraint("u", at=ends, equals=torch.tensor([1.0, -1.0]), name="ends")]
+    values = torch.tensor([1.0, -1.0], dtype=torch.float64, requires_grad=True)
+    given = [space.constraint("u", at=ends, equals=values, name="ends")]
     ties = [(space.constraint("u = 0", at=at, name="u"), first, second)]
     loose = [
         (space.constraint(r"\partial_x u = 0.5", at=at, name="slope"), first, second),
@@ -199,7 +204,8 @@ def test_loose_ties_are_fitted_where_exact_rows_leave_room():
     ]
     strengths = torch.tensor([1.0, 4.0], dtype=torch.float64)
     basis = cnf.bases.Piecewise(space, cells, 3, ties, loose=loose, strengths=strengths)
-    solution = cnf.ConstrainedField(basis, given).solve()
+    field = cnf.ConstrainedField(basis, given)
+    solution = field.solve()
     column = np.tile(0.5 ** np.arange(4.0), 2)
 
     def across(order: int) -> np.ndarray:
@@ -215,8 +221,13 @@ def test_loose_ties_are_fitted_where_exact_rows_leave_room():
     fitted, wanted = fitted / scale[:, None], wanted / scale
     square = np.eye(8) + fitted.T @ fitted
     system = np.block([[square, rows.T], [rows, np.zeros((3, 3))]])
-    y = np.linalg.solve(system, np.concatenate([fitted.T @ wanted, [1.0, -1.0, 0.0]]))[:8]
+    inverse = np.linalg.inv(system)[:8]
+    y = inverse @ np.concatenate([fitted.T @ wanted, [1.0, -1.0, 0.0]])
     assert np.allclose(solution.weights.detach().numpy().ravel(), y * column, rtol=1e-10, atol=1e-12)
     assert solution.certificate.exact and solution.certificate.conditions == 3
+    (slopes,) = torch.autograd.grad(solution.weights.sum(), values)
+    assert np.allclose(slopes.numpy(), column @ inverse[:, 8:10], rtol=1e-9)
+    field.save(tmp_path / "field.pt")
+    assert torch.allclose(cnf.load(tmp_path / "field.pt").solve().weights, solution.weights)
     with pytest.raises(BasisError, match="positive number for each of the 2 cells"):
         cnf.bases.Piecewise(space, cells, 3, ties, strengths=torch.tensor([1.0, 0.0]))

@@ -15,7 +15,6 @@ import torch
 
 from cnf.bases.cells import Cells
 from cnf.errors import ProblemError
-from cnf.pde.patches.fitted import guide_strengths
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
@@ -23,6 +22,7 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Adapted, Round, clocks, contradicted, field_difference, solve_round, worked_since
 from cnf.pde.patches.sizing import memory_needed, memory_there_is
+from cnf.pde.patches.solid import Solid
 from cnf.solution import Solution
 
 LOWEST, HIGHEST = 3, 10  # degrees
@@ -91,7 +91,8 @@ class Climb:
 
     def _scouted(self, mesh: Mesh) -> Mesh:
         """The first mesh, told by fields on it how much they vary in its regions if guides have to know."""
-        for _ in range(SCOUTS if guide_strengths(mesh) is not None else 0):
+        across = isinstance(mesh.shaped, Solid) and len(mesh.shaped.shapes) > 1
+        for _ in range(SCOUTS if across else 0):
             mesh = self._informed(mesh, solve_round(self.question, self.orders, mesh))
         return mesh
 

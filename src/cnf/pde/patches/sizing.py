@@ -14,11 +14,12 @@ import numpy as np
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.solid import Solid
 from cnf.pde.patches.solid_interfaces import met_across
-from cnf.pde.patches.solid_layout import ON_INTERFACE
+from cnf.pde.patches.solid_layout import GUIDES_ON, ON_INTERFACE
 from cnf.solvers.merging import merging_order
 
 NUMBER = 8  # bytes
 LOCAL = 4.0  # tables as large as all functions of a patch squared: rows, guides, their factors, and copies of them
+LOOSE = 9.0  # rows as long as all functions of a patch for a tie that is fitted: of both sides, what it misses, copies
 COPIES = 4  # of the largest merge, while it is worked out
 USABLE = 0.8  # of the memory there is
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
@@ -38,7 +39,9 @@ def memory_needed(mesh: Mesh, channels: int = 1) -> float:
         ties[k] = channels * p**2 * sum(min(1.0, part.area / face) for face in faces)
     across, shares = met_across(solid)
     pairs, ties = np.concatenate([pairs, across]), np.concatenate([ties, channels * ON_INTERFACE * p**2 * shares])
-    return LOCAL * NUMBER * solid.cover.count * functions**2 + NUMBER * _merged(solid, pairs, ties)
+    loose = channels * 2 * GUIDES_ON * p**2 * shares.sum()  # of values and of fluxes
+    local = LOCAL * solid.cover.count * functions**2 + LOOSE * loose * functions
+    return NUMBER * (local + _merged(solid, pairs, ties))
 
 
 def _merged(solid: Solid, pairs: np.ndarray, ties: np.ndarray) -> float:
