@@ -178,7 +178,7 @@ def test_evened_slabs():
 
 
 def test_equal_slabs_share_a_factor(monkeypatch):
-    """Heat in a box, four slabs whose cells come in different orders: a factor for the first, one for the others."""
+    """Heat in a box, four slabs whose cells come in different orders, the first with a start of its own: one factor."""
     problem = cnf.Problem(
         coordinates="x y t",
         domain=Timed(cnf.Box((0, 0), (1, 1)), 0, 0.4),
@@ -198,7 +198,7 @@ def test_equal_slabs_share_a_factor(monkeypatch):
     with torch.no_grad():
         off = field(x)[:, 0] - x[:, 0] * x[:, 1]
     wanted = torch.sin(np.pi * x[:, 0]) * torch.sin(np.pi * x[:, 1]) * torch.exp(-2 * np.pi**2 * x[:, 2])
-    assert len(made) == 2 and field.certificate.exact
+    assert len(made) == 1 and field.certificate.exact
     assert (off - wanted).abs().max() < 2e-3
 
 

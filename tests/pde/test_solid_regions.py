@@ -12,13 +12,13 @@ import torch
 import cnf
 from cnf.domains import Ball, Box, Difference, Domain, Intersection, Timed
 from cnf.errors import BasisError, CnfWarning, ProblemError
-from cnf.pde.patches.adapting import cells_to_begin_with
 from cnf.pde.patches.building import build_field, orders_of
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.rounds import solve_round
 from cnf.pde.patches.sizing import memory_needed
 from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_climbing import cells_of_solid
 from cnf.pde.problems.on_patches import question_of
 from cnf.systems.tied import Tied
 
@@ -78,7 +78,7 @@ def in_pieces(domain: Domain, shapes: dict[str, Domain], k: dict[str, float]) ->
 
 def first_mesh(problem: cnf.Problem, degree: int) -> Mesh:
     question = question_of(problem)
-    cells, given = cells_to_begin_with(question, ()), ((), None, problem.regions, stiffness_of(question))
+    cells, given = cells_of_solid(question), ((), None, problem.regions, stiffness_of(question))
     return Mesh.of(cells, (degree,) * 3, problem.domain, *given)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
-from cnf.solvers.separation import Instants, SeparatedSlab, Table, joined, separate_slab
+from cnf.solvers.separation import Instants, SeparatedSlab, Table, applied, joined, separate_slab
 from cnf.solvers.stages import MOST_STAGES, StagedFactor, StageGuides, smallest
 
 SAME = 1e-10  # of a row: how far rows of slabs may differ that share a factor
@@ -45,10 +45,13 @@ class _System:
         pairs += [(triangles[cell], known[cell]) for cell in triangles]
         return all((np.abs(a - b).max(axis=1) <= SAME * np.abs(b).max(axis=1)).all() for a, b in pairs)
 
+    def reached(self, weights: np.ndarray) -> np.ndarray:
+        """What rows make of weights (c, n), (m,)."""
+        return applied(self.table, np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), weights)
+
     def missing(self, weights: np.ndarray, right: np.ndarray, tied: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What weights (c, n) leave of the right-hand sides."""
-        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        return right - np.einsum("mn,mn->m", self.table, weights[owner]), tied - self.ties.applied(weights)
+        return right - self.reached(weights), tied - self.ties.applied(weights)
 
 
 @dataclass(frozen=True)
@@ -177,18 +180,20 @@ class MarchedFactor:
         )
         if found is None:
             return None
-        for known, factor in self._staged:
+        for k, (known, factor) in enumerate(self._staged):
             if found.same_as(known, SAME):
-                if self.guides is None:
-                    return factor.on(found, None)
-                alike = self.guides.in_stages(cells, ends, clock.degree, factor.guides)
-                if alike is not None:
-                    return factor.on(found, alike)
+                alike = None
+                if self.guides is not None:
+                    alike = self.guides.in_stages(cells, ends, clock.degree, factor.guides)
+                if self.guides is None or alike is not None:
+                    self._staged[k] = found, factor.on(found, alike, SAME)
+                    return self._staged[k][1]
         guides = None if self.guides is None else self.guides.in_stages(cells, ends, clock.degree)
         if guides is None and self.guides is not None:
             return None
+        self._staged = self._staged[: KEPT - 1]  # before there is another: they are large
         factor = StagedFactor(found, self.centres[cells], guides)
-        self._staged = [(found, factor), *self._staged][:KEPT]
+        self._staged = [(found, factor), *self._staged]
         return factor
 
     def _factor(self, system: _System, cells: np.ndarray) -> TiedFactor:
@@ -236,7 +241,7 @@ class MarchedFactor:
                 found = np.zeros(self.active[slab.cells].shape)
                 off, pull = (own, left[slab.shared]), slab.guides.pull(0.0, wanted)
                 for extra in (pull, None):
-                    found += smallest(slab.factor, slab.system.table, *off, extra)
+                    found += smallest(slab.factor, slab.system.reached, *off, extra)
                     off = slab.system.missing(found, own, left[slab.shared])
                 y[slab.cells] = weights[slab.cells] = found
                 continue

@@ -8,6 +8,7 @@ which of them differ by the moment only, marks whether these ask for the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -141,6 +142,20 @@ class Separated:
         """L + rate M."""
         return self.still + rate * self.moving
 
+    def applied(self, cells: np.ndarray, weights: np.ndarray, rates: np.ndarray | None = None) -> np.ndarray:
+        """L of the weights (n, S, ..) of the cells (G,) and M of their `rates`, (G, ..)."""
+        found = applied(self.still, cells, weights)
+        return found if rates is None else found + applied(self.moving, cells, rates)
+
+
+def applied(rows: np.ndarray, cells: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows (G, S) times the weights (n, S, ..) of their cells (G,), (G, ..), cell by cell: weights are not copied."""
+    found = np.empty((len(rows), *weights.shape[2:]), np.result_type(rows, weights))
+    order = np.argsort(cells, kind="stable")
+    for cell, (a, b) in enumerate(pairwise(np.searchsorted(cells[order], np.arange(len(weights) + 1)))):
+        found[order[a:b]] = rows[order[a:b]] @ weights[cell]
+    return found
+
 
 def frame_of(start: float, end: float, count: int, at: Instants) -> Frame | None:
     """The frame of a slab in which polynomials of degree `count` have as many moments after the start."""
@@ -203,16 +218,33 @@ class SeparatedSlab:
         return Ties(len(self.tie_groups), self.joint_ties, self.joint_cells, self.joint.at(rate))
 
     def same_as(self, other: SeparatedSlab, tolerance: float) -> bool:
-        """Whether they differ by rounding only."""
-        numbers = ("beginning_starts", "starts", "joint_cells", "joint_ties", "exists", "begins")
+        """Whether they differ by rounding only, or by how they start."""
+        numbers = ("starts", "joint_cells", "joint_ties", "exists", "begins")
         if not all(np.array_equal(getattr(self, name), getattr(other, name)) for name in numbers):
             return False
         if abs(self.frame.half - other.frame.half) > tolerance * other.frame.half:
             return False
-        pairs = [(self.beginning, other.beginning)]
-        for a, b in ((self.own, other.own), (self.joint, other.joint)):
-            pairs += [(np.hstack([a.still, a.moving]), np.hstack([b.still, b.moving]))]
-        return all((np.abs(a - b).max(axis=1) <= tolerance * np.abs(b).max(axis=1)).all() for a, b in pairs)
+        pairs = ((self.own, other.own), (self.joint, other.joint))
+        return all(_alike(tolerance, (a.still, b.still), (a.moving, b.moving)) for a, b in pairs)
+
+    def starts_as(self, other: SeparatedSlab, tolerance: float) -> bool:
+        """Whether what they start with differs by rounding only: a given field, or that of the slab before."""
+        same = np.array_equal(self.beginning_starts, other.beginning_starts)
+        return same and _alike(tolerance, (self.beginning, other.beginning))
+
+
+def _alike(tolerance: float, *pairs: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Whether rows that consist of several parts, the first of a pair and the second, differ by so little."""
+    off, size = (np.max([f(*pair) for pair in pairs], axis=0) for f in (_largest_difference, _largest))
+    return bool((off <= tolerance * size).all())
+
+
+def _largest_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.abs(a - b).max(axis=1)
+
+
+def _largest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.abs(b).max(axis=1)
 
 
 def separate_slab(

@@ -10,9 +10,10 @@ Guides (see `cnf.bases.Guide`) are taken apart in the same way: what rows leave 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.polynomial import chebyshev
 
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import LocalFactor, TiedFactor
-from cnf.solvers.separation import Frame, Separated, SeparatedSlab
+from cnf.solvers.separation import Frame, Separated, SeparatedSlab, applied
 
 CORRECTIONS = 4
 ROUNDED = 1e-16  # of the weights: rows as large as one that miss less are not corrected
@@ -48,12 +49,22 @@ class StageGuides:
 
     def at(self, rate: complex) -> tuple[np.ndarray, np.ndarray]:
         """Rows (G, S) at a rate, those of one kind in one cell as large as one together, and their scale (G,)."""
-        table = self.rows.at(rate)
-        squares = (np.abs(table * self.column) ** 2).sum(axis=1)
+        scale = self._scale(rate)
+        return self.rows.at(rate) / scale[:, None], scale
+
+    @cached_property
+    def _squares(self) -> tuple[np.ndarray, ...]:
+        """L L, 2 L M and M M of every row, functions weighed by `column`, (G,) each."""
+        still, moving, column = self.rows.still, self.rows.moving, self.column**2
+        pairs = ((still, still, 1.0), (still, moving, 2.0), (moving, moving, 1.0))
+        return tuple(factor * np.einsum("gs,gs,s->g", a, b, column) for a, b, factor in pairs)
+
+    def _scale(self, rate: complex) -> np.ndarray:
+        still, mixed, moving = self._squares
+        squares = np.maximum(still + np.real(rate) * mixed + np.abs(rate) ** 2 * moving, 0.0)
         group = self.owner * (self.kind.max(initial=0) + 1) + self.kind
         sizes = np.sqrt(np.bincount(group, squares))
-        scale = np.where(sizes > 0, sizes, 1.0)[group]
-        return table / scale[:, None], scale
+        return np.where(sizes > 0, sizes, 1.0)[group]
 
     def metric(self, rate: complex, exists: np.ndarray) -> Metric:
         table, _ = self.at(rate)
@@ -66,9 +77,10 @@ class StageGuides:
 
     def pull(self, rate: complex, wanted: np.ndarray) -> np.ndarray:
         """K^H k of every cell, (cells, S), for what guides should give, (G,)."""
-        table, scale = self.at(rate)
-        found = np.zeros((len(self.starts) - 1, table.shape[1]), np.result_type(table, wanted))
-        np.add.at(found, self.owner, table.conj() * (wanted / scale)[:, None])
+        right = wanted / self._scale(rate) ** 2
+        found = np.zeros((len(self.starts) - 1, self.rows.still.shape[1]), np.result_type(rate, right))
+        for cell, (a, b) in enumerate(pairwise(self.starts)):
+            found[cell] = right[a:b] @ self.rows.still[a:b] + np.conj(rate) * (right[a:b] @ self.rows.moving[a:b])
         return found
 
 
@@ -78,10 +90,7 @@ class StagedFactor:
     def __init__(self, slab: SeparatedSlab, centres: np.ndarray, guides: StageGuides | None = None):
         self.slab, self.guides = slab, guides
         frame, exists = slab.frame, slab.exists
-        self._begin = [
-            LocalFactor.of(slab.beginning[a:b], own)
-            for (a, b), own in zip(pairwise(slab.beginning_starts), slab.begins, strict=True)
-        ]
+        self._begin = starting_factors(slab)
         self._rates, self._vectors = stage_rates(frame)
         self._inverse = np.linalg.inv(self._vectors)
         self.stages: list[TiedFactor] = []
@@ -91,10 +100,12 @@ class StagedFactor:
             table, ties = slab.own.at(rate), slab.ties(rate)
             self.stages.append(TiedFactor(table, slab.starts, ties, centres, None, exists, metric))
 
-    def on(self, slab: SeparatedSlab, guides: StageGuides | None) -> StagedFactor:
-        """The same factor for a slab that has the same rows, under other numbers."""
+    def on(self, slab: SeparatedSlab, guides: StageGuides | None, tolerance: float) -> StagedFactor:
+        """The same factor for a slab that has the same rows, under other numbers; it may start in another way."""
         found = copy(self)
         found.slab, found.guides = slab, guides
+        if not slab.starts_as(self.slab, tolerance):
+            found._begin = starting_factors(slab)
         return found
 
     @property
@@ -153,11 +164,11 @@ class StagedFactor:
         start = np.stack(
             [f.solve(given[a:b]) for f, (a, b) in zip(self._begin, pairwise(slab.beginning_starts), strict=True)]
         )
-        rows = right[slab.own.rows] - np.einsum("gs,gs->g", slab.own.still, start[slab.owner])[:, None]
+        rows = right[slab.own.rows] - slab.own.applied(slab.owner, start)[:, None]
         ties = tied[slab.tie_groups] - slab.ties(0.0).applied(start)[:, None]
         guided = None
         if self.guides is not None and wanted is not None:
-            reached = np.einsum("gs,gs->g", self.guides.rows.still, start[self.guides.owner])
+            reached = self.guides.rows.applied(self.guides.owner, start)
             guided = wanted[self.guides.rows.rows] - reached[:, None]
         found = np.zeros((*start.shape, frame.count))
         for k, factor in zip(self._solved, self.stages, strict=True):
@@ -165,10 +176,15 @@ class StagedFactor:
             pull = None
             if self.guides is not None and guided is not None:
                 pull = self.guides.pull(self._rate(k), guided @ back)
-            weights = smallest(factor, slab.own.at(self._rate(k)), rows @ back, ties @ back, pull)
+            weights = smallest(factor, self._reached(k), rows @ back, ties @ back, pull)
             each = weights[:, :, None] * self._vectors[:, k]  # (cells, S, q)
             found += (2 if self._rates[k].imag else 1) * each.real
         return self._in_time(start, found)
+
+    def _reached(self, k: int) -> Callable[[np.ndarray], np.ndarray]:
+        """What rows make of weights (cells, S) in stage k, (M,)."""
+        slab, rate = self.slab, self._rate(k)
+        return lambda weights: slab.own.applied(slab.owner, weights, rate * weights)
 
     def _in_time(self, start: np.ndarray, added: np.ndarray) -> np.ndarray:
         """Coefficients (cells, S, q + 1) of `start` (cells, S) and what is `added` by the moments (cells, S, q)."""
@@ -187,12 +203,16 @@ class StagedFactor:
             (slab.own.rows, slab.owner, own, right),
             (slab.tie_groups[slab.joint_ties], slab.joint_cells, joint, tied),
         ):
-            reached = np.einsum("gs,gsq->gq", rows.still, values[cells])
-            reached += np.einsum("gs,gsq->gq", rows.moving, slopes[cells])
-            np.subtract.at(to, place, reached)
+            np.subtract.at(to, place, rows.applied(cells, values, slopes))
         start = weights @ (-1.0) ** np.arange(frame.count + 1)
         owner = np.repeat(np.arange(len(start)), np.diff(slab.beginning_starts))
-        right[slab.beginning_rows] -= np.einsum("bs,bs->b", slab.beginning, start[owner])
+        right[slab.beginning_rows] -= applied(slab.beginning, owner, start)
+
+
+def starting_factors(slab: SeparatedSlab) -> list[LocalFactor]:
+    """Of the rows of what the slab starts with, cell by cell."""
+    parts = zip(pairwise(slab.beginning_starts), slab.begins, strict=True)
+    return [LocalFactor.of(slab.beginning[a:b], own) for (a, b), own in parts]
 
 
 def stage_rates(frame: Frame) -> tuple[np.ndarray, np.ndarray]:
@@ -217,9 +237,13 @@ def from_moments(frame: Frame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def smallest(
-    factor: TiedFactor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, pull: np.ndarray | None
+    factor: TiedFactor,
+    reached: Callable[[np.ndarray], np.ndarray],
+    right: np.ndarray,
+    tied: np.ndarray,
+    pull: np.ndarray | None,
 ) -> np.ndarray:
-    """The weights (cells, n) that fit guides best, of those that meet the rows of the table (M, n).
+    """The weights (cells, n) that fit guides best, of those that meet the rows; `reached` (M,) is what these give.
 
     `pull` (cells, n) is K^H k of the guides.
     """
@@ -227,6 +251,4 @@ def smallest(
     if pull is None:
         return metric.weights(factor.solve(right, tied))
     nearest = metric.weights(metric.transposed(pull))
-    owner = np.repeat(np.arange(len(nearest)), np.diff(factor.starts))
-    off = right - np.einsum("mn,mn->m", table, nearest[owner])
-    return nearest + metric.weights(factor.solve(off, tied - factor.ties.applied(nearest)))
+    return nearest + metric.weights(factor.solve(right - reached(nearest), tied - factor.ties.applied(nearest)))

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
-from cnf.bases.edge_functions import Edge
 from cnf.errors import ProblemError
-from cnf.pde.domains import Domain
 from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.carrying import carried_cells, carries
-from cnf.pde.patches.climbing import Climb
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.evening import evened, is_steady
-from cnf.pde.patches.formulas import Meets, follow
+from cnf.pde.patches.formulas import follow
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.mesh import Mesh, is_aligned
@@ -43,18 +39,14 @@ from cnf.pde.patches.rounds import (
 from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
-from cnf.pde.patches.solid import is_curved_solid, shapes_to_cut
-from cnf.pde.patches.solid_cells import first_solid_cells
-from cnf.pde.patches.solid_edges import straight_edges
-from cnf.pde.patches.solid_surface import STEP
+from cnf.pde.patches.solid import is_curved_solid
+from cnf.pde.patches.solid_climbing import climb_solid
 from cnf.solution import Solution
 
-COARSE, ROUGH = 10, 1e-2  # times the target, and at most: where degrees are climbed, they follow formulas as well
-DETAIL = 1e-5  # to which formulas are followed there at least: errors add up on the way
+DETAIL = 1e-5  # to which formulas are followed at least where detail is carried along: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
 LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
-CLIMBED, LEAST_CLIMBED = 2, 5  # degrees that formulas are followed by there, beside the digits asked for, and at least
 MOST_CONDITIONS = 400_000
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
 BEST = 1e-11  # without a target, what is good enough
@@ -83,8 +75,11 @@ def adapt(
     cells on is refused (curved solids end with what they have by then); without them, it is `SECONDS` without a target,
     and as long as it takes with one.
     """
-    found = climb_solid if is_curved_solid(question.domain, question.regions) else cut_cells
-    return found(question, orders_of(question), target, report, missed, most, seconds)
+    orders, goal = orders_of(question), BEST if target is None else max(target, ROUNDING)
+    if is_curved_solid(question.domain, question.regions):
+        allowed = SECONDS if target is None else math.inf
+        return climb_solid(question, orders, goal, report, missed, most, allowed if seconds is None else seconds)
+    return cut_cells(question, orders, target, report, missed, most, seconds)
 
 
 def cut_cells(
@@ -224,41 +219,6 @@ def known_cells(
     return evened(cells, orders.time) if is_steady(question) else cells
 
 
-def climb_solid(
-    question: Question,
-    orders: Orders,
-    target: float | None,
-    report: Callable[[Round], object],
-    missed: Callable[[Solution, Probes], float],
-    most: int,
-    seconds: float | None = None,
-) -> Adapted:
-    """As `adapt`, degree by degree; formulas are followed only so far by the first cells, and further by the degrees.
-
-    If so many cells would take more memory than there is, not even that far.
-    """
-    goal = BEST if target is None else max(target, ROUNDING)
-    base, stiffness = edge_potentials(question, orders), stiffness_of(question)
-
-    edges = straight_edges(question, orders)
-
-    def mesh_on(cells: Cells, degree: int) -> Mesh:
-        own = [replace(edge, powers=degree) for edge in edges]
-        return Mesh.of(cells, (degree,) * 3, question.domain, (), base, question.regions, stiffness, own)
-
-    climb = Climb(question, orders, mesh_on, goal, Probes.of(question.domain, question.seed), missed)
-    begin, formulas = cells_to_begin_with(question, ()), asked_formulas(question, orders)
-    formulas = [replace(f, meets=partial(_away_from, edges, f.meets, question.domain)) for f in formulas]
-    degree = min(max(round(CLIMBED - math.log10(goal)), LEAST_CLIMBED), DEGREES[3])
-    accuracy = max(min(COARSE * goal, ROUGH), 1e-9)
-    cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
-    while accuracy < ROUGH and not climb.can_be_judged(cells):
-        accuracy *= 10
-        cells = follow(begin, [degree] * 3, formulas, accuracy, question.seed, None)
-    allowed = SECONDS if target is None else math.inf
-    return climb.run(cells, report, most, allowed if seconds is None else seconds)
-
-
 def time_for(cells: int, functions: int, target: float | None, seconds: float | None) -> float:
     """Seconds that refinement may take; those given are refused if the first round and its second opinion take more."""
     if seconds is None:
@@ -276,9 +236,6 @@ def time_for(cells: int, functions: int, target: float | None, seconds: float | 
 def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
     """As the domain, its regions, corners and kinks of right-hand sides ask for."""
     domain, regions = question.domain, question.regions
-    if is_curved_solid(domain, regions):
-        cells = first_solid_cells(domain, regions)
-        return graded(cells) if len(shapes_to_cut(domain, regions)) > 1 else cells
     flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
     centres = list(dict.fromkeys(c.centre for c in corners))
     cells = first_cells(domain, centres, regions) if flat is None else cut_at(first_cells(domain), flat)
@@ -309,15 +266,6 @@ def corner_functions(question: Question, orders: Orders) -> list[CornerFunctions
         return []
     corners = corners_of(question.domain, question.regions)
     return [functions for corner in corners for functions in functions_at(question, corner)]
-
-
-def _away_from(edges: Sequence[Edge], meets: Meets, domain: Domain, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which of the boxes that `meets` picks have no edge with functions of its own: those follow what data do there."""
-    found = meets(lower, upper)
-    near = 10 * STEP * float(max(np.subtract(domain.upper, domain.lower)))
-    for edge in edges:
-        found &= ~edge.touches(lower, upper, near)
-    return found
 
 
 def _stuck(rounds: list[Round], started: tuple[float, float], allowed: float) -> bool:

@@ -20,7 +20,7 @@ from cnf.pde.patches.mesh import is_aligned
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.outline import curves_of
 from cnf.pde.patches.question import Question, holds_along
-from cnf.pde.patches.solid import is_curved_solid, shapes_of
+from cnf.pde.patches.solid import is_curved_solid, shapes_of, space_of
 from cnf.pde.patches.solid_surface import meets_surface
 
 INNER = np.array([0.3, 0.7])  # where a curve is asked whether a condition holds on it
@@ -34,8 +34,10 @@ def asked_formulas(question: Question, orders: Orders) -> list[Formula]:
         found += known_formulas(question.constraints[k], meets=_within(question, k))
     if is_curved_solid(domain, regions):
         for place, condition in zip(question.places, question.constraints, strict=True):
-            if place.kind != "interior":
-                shapes = shapes_of(domain, place.shape if place.kind == "shape" else None)
+            if orders.time is not None and orders.time in (place.fixed or {}):
+                found += known_formulas(condition, orders.time, domain.lower[orders.time])
+            elif place.kind != "interior":
+                shapes = shapes_of(space_of(domain), place.shape if place.kind == "shape" else None)
                 curved = [shape for shape in shapes if not shape._is_box]
                 if curved:
                     found += known_formulas(condition, meets=partial(meets_surface, curved), sides_only=True)

@@ -91,7 +91,7 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
             own = [f for f in mesh.faces if f.second < 0 and holds_on(place, f, counts.orders)]
             own = [f for f in own if place.region in (None, mesh.region[f.first])]
             sample = face_sample(own, counts) if own else None
-        elif mesh.shaped_layout.start is not None and (place.fixed or {}) == {2: question.domain.lower[2]}:
+        elif mesh.shaped_layout.start is not None and (place.fixed or {}) == {question.time: question.domain.lower[-1]}:
             start = mesh.shaped_layout.start
             here = place.region is None or question.regions is None or question.regions.number(start) == place.region
             sample = Sample(_tensor(start[here].reshape(-1, start.shape[1])), None)

@@ -19,13 +19,14 @@ from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
-from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Adapted, Round, clocks, contradicted, field_difference, solve_round, worked_since
 from cnf.pde.patches.sizing import memory_needed, memory_there_is
 from cnf.pde.patches.solid import Solid
 from cnf.solution import Solution
+from cnf.solvers.stages import MOST_STAGES
 
 LOWEST, HIGHEST = 3, 10  # degrees
+HIGHEST_DURING = 1 + MOST_STAGES  # the same beside time, where that in time is one less
 OPINIONS = 3  # fields on the same cells that an estimate takes
 STEEPEST, SLOWEST = 0.1, 0.8  # of the difference before: what the next one is taken to be, at least and at most
 DOUBT = 3.0  # times what differences that shrink evenly add up to
@@ -39,11 +40,15 @@ GIGA = 1e9
 
 @dataclass
 class Climb:
-    """What is asked, and the rounds so far; `mesh_on` makes a mesh of cells and a degree."""
+    """What is asked, and the rounds so far; `mesh_on` makes a mesh of cells and a degree.
+
+    `cut` makes smaller cells where a field is off which differs so much from the one before, relative to its size.
+    """
 
     question: Question
     orders: Orders
     mesh_on: Callable[[Cells, int], Mesh]
+    cut: Callable[[Round, float], Cells]
     goal: float
     probes: Probes
     missed: Callable[[Solution, Probes], float]
@@ -60,7 +65,7 @@ class Climb:
         """
         mesh: Mesh | None = self.mesh_on(cells, LOWEST)
         assert mesh is not None
-        self._refuse_if_too_large(mesh)
+        self.refuse_if_too_large(mesh)
         started, end_of_mesh = clocks(), [math.inf]  # the estimate that every mesh ended with
         try:
             mesh = self._scouted(mesh)
@@ -115,7 +120,8 @@ class Climb:
     def _higher(self, ratio: float) -> Mesh | None:
         """The same cells with one degree more, if that is worth it and can be had."""
         last = self.rounds[-1].mesh
-        if (self._climbed() >= OPINIONS and ratio > WORTH) or max(last.degree) >= HIGHEST:
+        highest = HIGHEST if self.orders.time is None else HIGHEST_DURING
+        if (self._climbed() >= OPINIONS and ratio > WORTH) or max(last.degree) >= highest:
             return None
         higher = last.raised(1)
         return higher if self._fits(higher) else None
@@ -124,7 +130,8 @@ class Climb:
         """Smaller cells where the last field is off, with a lower degree, if the same one can be had later."""
         last = self.rounds[-1]
         degree = max(last.mesh.degree)
-        mesh = self.mesh_on(refine(last, self.orders), max(LOWEST, degree + 1 - OPINIONS))
+        off = self._apart(self.rounds[-2], last)  # a mesh ends with more than one field
+        mesh = self.mesh_on(self.cut(last, off), max(LOWEST, degree + 1 - OPINIONS))
         return mesh if self._fits(mesh.raised(degree - max(mesh.degree))) else None
 
     def _climbed(self) -> int:
@@ -163,7 +170,7 @@ class Climb:
     def _fits(self, mesh: Mesh) -> bool:
         return self._needed(mesh) <= memory_there_is()
 
-    def _refuse_if_too_large(self, mesh: Mesh) -> None:
+    def refuse_if_too_large(self, mesh: Mesh) -> None:
         needed, there = self._needed(mesh), memory_there_is()
         if needed > there:
             raise ProblemError(

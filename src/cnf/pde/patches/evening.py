@@ -7,28 +7,41 @@ about in a box asks for small cells everywhere, sooner or later.
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
 from cnf.bases.cells import Cells
-from cnf.operators.coefficients import DataFunction
+from cnf.operators.coefficients import DataFunction, RowFunction
 from cnf.operators.frame import symbol
 from cnf.pde.patches.layout import cut_together
 from cnf.pde.patches.question import Question
 
+PARTS = ("interior", "boundary", "shape", "slice")
 GROWTH = 2.0  # times as many cells at most
 WIDER = 1.5  # than another slab's cell at the same place: cut
 
 
-def is_steady(question: Question) -> bool:
-    """Whether coefficients do not depend on time, as far as formulas say: then slabs are solved in stages."""
+def is_steady(question: Question, normals: bool = False) -> bool:
+    """Whether coefficients do not depend on time, as far as formulas say: then slabs are solved in stages.
+
+    Outward `normals` are known at the points only; whether they pass for steady, as they are, is for the caller to say.
+    """
     if question.time is None:
         return False
     clock = symbol(question.space.coordinates[question.time])
-    terms = [term for condition in question.constraints for row in condition.operator.rows for term in row]
-    return not any(term.coefficient.has(clock, DataFunction) for term in terms)
+    for condition, place in zip(question.constraints, question.places, strict=True):
+        for coefficient in (term.coefficient for row in condition.operator.rows for term in row):
+            if normals and place.kind in PARTS:  # nothing else is known at the points of these only
+                coefficient = coefficient.xreplace(dict.fromkeys(coefficient.atoms(RowFunction), sp.Integer(1)))
+            if coefficient.has(clock, DataFunction):
+                return False
+    return True
 
 
-def evened(cells: Cells, time: int | None) -> Cells:
-    """Every slab cut as finely as any slab is at the same place; the same cells if these were too many more."""
+def evened(cells: Cells, time: int | None, growth: float = GROWTH) -> Cells:
+    """Every slab cut as finely as any slab is at the same place; the same cells if these were too many more.
+
+    That is `growth` times as many.
+    """
     if time is None:
         return cells
     found = cells
@@ -44,5 +57,5 @@ def evened(cells: Cells, time: int | None) -> Cells:
         if not wide.any():
             return found
         found = cut_together(found, wide, time)
-        if found.count > GROWTH * cells.count:
+        if found.count > growth * cells.count:
             return cells

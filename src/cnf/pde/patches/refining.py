@@ -18,8 +18,8 @@ STEEPEST = 2.5  # times as wide: cells beside others in the plane, before anythi
 SMALLEST = 1e-9  # cells, of a domain that is no box
 
 
-def refine(last: Round, orders: Orders) -> Cells:
-    """Cells that are off, cut across the coordinates that their coefficients say.
+def refine(last: Round, orders: Orders, across_time: bool = True) -> Cells:
+    """Cells that are off, cut across the coordinates that their coefficients say; across time only if told so.
 
     A cell beside a coarser one takes over what that one gets wrong, however small it is: then the coarser one is cut.
     Across time, all cells of a slab are cut together.
@@ -30,6 +30,8 @@ def refine(last: Round, orders: Orders) -> Cells:
     patch = patches[np.arange(cells.count), in_cell.argmax(axis=1)]  # the worst of every cell
     marked = in_cell.max(axis=1) > MARKED * off.max()  # (cells,)
     tails = coefficient_tails(last)[patch]  # (cells, D)
+    if time is not None and not across_time:
+        tails[:, time] = 0.0
     cut = marked[:, None] & (tails >= TAIL * tails.max(axis=1, keepdims=True))
     cut = _coarser_first(last.mesh, marked, cut, time)
     at_corner = cut.any(axis=1) & (patch >= 0) & (last.mesh.at_corner[patch] >= 0)

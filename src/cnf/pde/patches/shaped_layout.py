@@ -79,7 +79,8 @@ class ShapedLayout:
         """Points of all conditions of a channel."""
         tied = sum(len(seam.points) for seam in self.seams.values())
         tied += sum(len(border.points) for border in self.borders.values())
-        return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied
+        start = 0 if self.start is None else len(self.start)
+        return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied + start
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:

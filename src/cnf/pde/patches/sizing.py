@@ -1,25 +1,33 @@
 """Sizing: the memory that a mesh in space takes to be solved on, before anything of it is taken.
 
 Most of it goes into the merging of neighbours (`cnf.solvers.null_space`): what a merge keeps is as large as the ties it
-finishes times those it leaves and the coordinates it has. These follow from the faces that patches share.
+finishes times those it leaves and the coordinates it has. These follow from the faces that patches share. During time
+there is a factor for every stage of a slab (`cnf.solvers.stages`), real or complex, and slabs that are not alike have
+factors of their own, of which the last ones are kept.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from cnf.pde.patches.mesh import Mesh
+from cnf.pde.patches.slabs import Slabs
 from cnf.pde.patches.solid import Solid
 from cnf.pde.patches.solid_interfaces import met_across
 from cnf.pde.patches.solid_layout import GUIDES_ON, ON_INTERFACE
+from cnf.solvers.marching import KEPT
 from cnf.solvers.merging import merging_order
 
 NUMBER = 8  # bytes
 LOCAL = 4.0  # tables as large as all functions of a patch squared: rows, guides, their factors, and copies of them
 LOOSE = 9.0  # rows as long as all functions of a patch for a tie that is fitted: of both sides, what it misses, copies
+STAGE = 3.0  # such tables for every stage of a slab: rows, ties, what guides make of weights
+SLAB = 20.0  # and for a slab: rows at rest and in motion, guides, its start, and those of the slab it is compared with
+POINT = 80  # numbers for every function of all slabs: where its condition holds, and what it asks for
 COPIES = 4  # of the largest merge, while it is worked out
 USABLE = 0.8  # of the memory there is
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
@@ -27,8 +35,28 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current
 
 def memory_needed(mesh: Mesh, channels: int = 1) -> float:
     """Bytes that a solid takes to be solved on, about."""
+    if isinstance(mesh.shaped, Slabs):
+        return _during_time(mesh.shaped, mesh.degree, channels)
     assert isinstance(mesh.shaped, Solid)
-    solid, p = mesh.shaped, max(mesh.degree)
+    tables, loose, merged = _tables_and_merges(mesh.shaped, max(mesh.degree), channels)
+    return NUMBER * (LOCAL * tables + loose + merged)
+
+
+def _during_time(slabs: Slabs, degree: tuple[int, ...], channels: int) -> float:
+    """The same for slabs: a stage that is complex takes twice as much and stands for two, so all take as many."""
+    sizes = []
+    for slab in {id(slab.shaped): slab for slab in slabs.slabs}.values():
+        assert isinstance(slab.shaped, Solid)
+        tables, _, merged = _tables_and_merges(slab.shaped, max(degree), channels)
+        sizes.append((degree[-1] * (STAGE * tables + merged), SLAB * tables))
+    factors, rows = (max(own) for own in zip(*sizes, strict=True))
+    kinds = {(id(slab.shaped), round(math.log(slab.end - slab.start), 6)) for slab in slabs.slabs}
+    functions = channels * slabs.cover.count * math.prod(p + 1 for p in degree)
+    return NUMBER * (min(len(kinds), KEPT) * factors + rows + POINT * functions)
+
+
+def _tables_and_merges(solid: Solid, p: int, channels: int) -> tuple[float, float, float]:
+    """Numbers in tables as large as all functions of a patch squared, in ties that are fitted, and in merges."""
     functions = channels * (p + 1) ** 3
     frame = solid.cover.upper - solid.cover.lower
     inner = [part for part in solid.parts if part.second >= 0]
@@ -40,8 +68,7 @@ def memory_needed(mesh: Mesh, channels: int = 1) -> float:
     across, shares = met_across(solid)
     pairs, ties = np.concatenate([pairs, across]), np.concatenate([ties, channels * ON_INTERFACE * p**2 * shares])
     loose = channels * 2 * GUIDES_ON * p**2 * shares.sum()  # of values and of fluxes
-    local = LOCAL * solid.cover.count * functions**2 + LOOSE * loose * functions
-    return NUMBER * (local + _merged(solid, pairs, ties))
+    return float(solid.cover.count * functions**2), LOOSE * loose * functions, _merged(solid, pairs, ties)
 
 
 def _merged(solid: Solid, pairs: np.ndarray, ties: np.ndarray) -> float:

@@ -1,7 +1,7 @@
-"""Slabs: a planar domain that is no box, during time. Every slab of time has patches of its own, laid out in space.
+"""Slabs: a domain that is no box, during time. Every slab of time has patches of its own, laid out in space.
 
-Conditions are those of an equation in the plane, at Radau's points of the slab; and as many at its start as a patch has
-functions of space, where it takes over from the slab before, which may have other patches.
+Conditions are those of an equation in the plane or in a solid, at Radau's points of the slab; and as many at its start
+as a patch has functions of space, where it takes over from the slab before, which may have other patches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.layout import Seam, joined, radau
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import Arc, Border, ShapedLayout, joined_borders, lay_out, start_points
+from cnf.pde.patches.solid import Solid
+from cnf.pde.patches.solid_layout import lay_out_solid, solid_start_points
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,13 @@ class Slab:
 
     start: float
     end: float
-    shaped: Shaped
+    shaped: Shaped | Solid
     first: int
 
 
 @dataclass(frozen=True)
 class Slabs:
-    """What `Shaped` is for a domain without time."""
+    """What `Shaped` and `Solid` are for a domain without time."""
 
     domain: Timed
     cover: Cover
@@ -43,7 +45,8 @@ class Slabs:
         """Patches of every slab that the cells make along time, numbered one slab after the other."""
         time = domain.dimension - 1
         patch = np.full((cells.count, 1 if regions is None else regions.partition.count), OUTSIDE)
-        known: dict[bytes, Shaped] = {}  # slabs with the same cells in space share what is found
+        known: dict[bytes, Shaped | Solid] = {}  # slabs with the same cells in space share what is found
+        kind = Solid if domain.space.dimension == 3 else Shaped
         slabs: list[Slab] = []
         low, high = [], []
         count = 0
@@ -51,7 +54,7 @@ class Slabs:
             end = float(cells.upper[cells.lower[:, time] == start, time].min())
             across, numbers = cells.section(time, float((start + end) / 2))
             key = across.table().tobytes()
-            shaped = known[key] if key in known else known.setdefault(key, Shaped.of(domain.space, across, regions))
+            shaped = known[key] if key in known else known.setdefault(key, kind.of(domain.space, across, regions))
             own = shaped.cover
             patch[numbers] = np.where(own.patch == OUTSIDE, OUTSIDE, own.patch + count)
             low.append(np.column_stack([own.lower, np.full(own.count, start)]))
@@ -66,19 +69,18 @@ class Slabs:
 
 
 def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
-    """Points for equations of second order in space and first order in time, (P, 3); `stiffness` as for `lay_out`."""
-    *planar, duration = degree
+    """Points for equations of second order in space and first order in time, (P, D); `stiffness` as for `lay_out`."""
+    duration, dimension = degree[-1], len(degree)
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
     interior, restrained, arcs, seams = [], [], [], []
-    guides, guiding_arcs, room = [np.zeros((0, 3))], [], 0
+    guides, guiding_arcs, room = [np.zeros((0, dimension))], [], 0
     borders: dict[tuple[int, str], list[Border]] = {}
     owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    start = np.zeros((0, 3))
+    start = np.zeros((0, dimension))
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            own_layout = lay_out(slab.shaped, tuple(planar), stiffness)
-            known[id(slab.shaped)] = (own_layout, *start_points(slab.shaped, tuple(planar)))
+            known[id(slab.shaped)] = _in_space(slab.shaped, degree[:-1], stiffness)
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
@@ -101,7 +103,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
             start = at_start
         else:
             earlier = before.shaped.cover.locate(points) + before.first
-            seams.append(("fine", Seam(2, at_start, earlier, owner + slab.first)))
+            seams.append(("fine", Seam(dimension - 1, at_start, earlier, owner + slab.first)))
         before = slab
     return ShapedLayout(
         np.concatenate(interior),
@@ -117,13 +119,22 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     )
 
 
+def _in_space(
+    shaped: Shaped | Solid, degree: tuple[int, ...], stiffness: Sequence[float]
+) -> tuple[ShapedLayout, np.ndarray, np.ndarray]:
+    """The points of a slab in space, and those at which it starts, with their patches."""
+    if isinstance(shaped, Solid):
+        return lay_out_solid(shaped, degree, stiffness), *solid_start_points(shaped, degree)
+    return lay_out(shaped, degree, stiffness), *start_points(shaped, degree)
+
+
 def _arc_at(arc: Arc, times: np.ndarray, first: int) -> Arc:
     """An arc of a slab that has the patches from number `first` on, at all times (T,)."""
     return Arc(arc.curve, _at(arc.points, times), np.tile(arc.normals, (len(times), 1)), arc.patch + first)
 
 
 def _at(points: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Points (P, 2) at all times (T,), (T P, 3)."""
+    """Points (P, D - 1) at all times (T,), (T P, D)."""
     return np.column_stack([np.tile(points, (len(times), 1)), np.repeat(times, len(points))])
 
 

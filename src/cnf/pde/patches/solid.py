@@ -180,9 +180,14 @@ def shapes_to_cut(domain: Domain, regions: Regions | None) -> tuple[Domain, ...]
 
 
 def is_curved_solid(domain: Domain, regions: Regions | None = None) -> bool:
-    """Whether something in space, without time, is no box, it or a region: fields are found degree by degree."""
-    plain = domain._is_box and (regions is None or regions.flat_at is not None)
-    return domain.dimension == 3 and not isinstance(domain, Timed) and not plain
+    """Whether something in space is no box, it or a region, during time or not: fields are found degree by degree."""
+    space = space_of(domain)
+    return space.dimension == 3 and not (space._is_box and (regions is None or regions.flat_at is not None))
+
+
+def space_of(domain: Domain) -> Domain:
+    """A domain without its time, if it has any."""
+    return domain.space if isinstance(domain, Timed) else domain
 
 
 @dataclass(frozen=True)

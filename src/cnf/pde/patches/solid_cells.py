@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cnf.bases.cells import Cells
-from cnf.pde.domains import Domain
+from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.shaped import away_from
 from cnf.pde.patches.solid import shapes_to_cut
@@ -19,7 +19,9 @@ FLAT_CUTS = 12  # cuts along flat sides, per coordinate
 
 
 def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
-    """Cells cut along flat sides and interfaces, then until boundary and interfaces turn little in each."""
+    """Cells cut along flat sides and interfaces, then until boundary and interfaces turn little; one slab of time."""
+    if isinstance(domain, Timed):
+        return first_solid_cells(domain.space, regions).extended(domain.start, domain.end)
     cells = Cells(domain.lower, domain.upper)
     inner = regions.flat_at if regions is not None else None
     shapes = shapes_to_cut(domain, regions)

@@ -17,6 +17,7 @@ import scipy.linalg
 from numpy.polynomial import chebyshev
 
 from cnf.bases.cover import OUTSIDE
+from cnf.bases.local_functions import Products
 from cnf.pde.domains.boundary import Piece, by_shape
 from cnf.pde.patches.layout import Seam, joined, tensor_grid
 from cnf.pde.patches.point_choice import grid_inside
@@ -36,6 +37,34 @@ GUIDES_ON = 2.0  # and on its curved boundary, relative to a face of a box of th
 def lay_out_solid(solid: Solid, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
     """Points for equations of second order; `stiffness` is the size of their coefficients, region by region."""
     return _Layout(solid, degree).found(stiffness)
+
+
+def solid_start_points(solid: Solid, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """As many points of every patch as it has functions of space, (P, 3), and the patch of each, (P,).
+
+    Boxes have a grid; of what lies inside the others, the points at which their functions differ most.
+    """
+    exponents = Products(degree, (0, 1, 2)).exponents
+    along = [p + 1 for p in degree]
+    kept = (np.indices(along).reshape(3, -1) == np.array(degree)[:, None]).sum(axis=0) < 2
+    grids = tensor_grid(solid.cover.lower, solid.cover.upper, along)[:, kept]
+    found, cut = list(grids), np.flatnonzero(~solid.whole)
+    least = PICKED_FROM * len(exponents)
+    for patch, own in zip(cut.tolist(), _grids_inside(solid, cut, least), strict=True):
+        low, high = solid.cover.lower[patch], solid.cover.upper[patch]
+        unit = (own - (low + high) / 2) / ((high - low) / 2)
+        tables = [chebyshev.chebvander(unit[:, k], degree[k])[:, exponents[:, k]] for k in range(3)]
+        _, pivot = scipy.linalg.qr((tables[0] * tables[1] * tables[2]).T, mode="r", pivoting=True, check_finite=False)
+        found[patch] = own[np.sort(pivot[: len(exponents)])]
+    return np.concatenate(found), np.repeat(np.arange(len(found)), [len(points) for points in found])
+
+
+def _grids_inside(solid: Solid, patches: np.ndarray, least: int) -> list[np.ndarray]:
+    """For every patch at least so many points of a grid inside, as far as they can be had, (P, 3) each."""
+    along = [int(np.ceil(least ** (1 / 3))) + 1]
+    while (more := int(np.ceil(1.2 * along[-1]))) < MOST_CANDIDATES:
+        along.append(more)
+    return grid_inside(solid, patches, [[n] * 3 for n in along], [least] * len(patches))
 
 
 class _Layout:
@@ -219,10 +248,7 @@ class _Layout:
         low, high = solid.cover.lower[patch : patch + 1], solid.cover.upper[patch : patch + 1]
         if solid.whole[patch] and count == np.prod(self.inner):
             return tensor_grid(low, high, self.inner)[0]
-        along = [int(np.ceil((PICKED_FROM * count) ** (1 / 3))) + 1]
-        while (more := int(np.ceil(1.2 * along[-1]))) < MOST_CANDIDATES:
-            along.append(more)
-        (own,) = grid_inside(solid, np.array([patch]), [[n] * 3 for n in along], [PICKED_FROM * count])
+        (own,) = _grids_inside(solid, np.array([patch]), PICKED_FROM * count)
         return picked(own, own, count)
 
 

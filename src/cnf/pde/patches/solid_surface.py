@@ -77,7 +77,8 @@ def surfaces_in(domain: Domain, cells: Cells, lower: np.ndarray, upper: np.ndarr
 
 
 def meets_surface(shapes: Sequence[Domain], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Which boxes with corners (n, 3) may have a part of the boundaries of these shapes in them."""
+    """Which boxes with corners (n, D) may have a part of the boundaries of these shapes in them, at any time."""
+    lower, upper = lower[:, :3], upper[:, :3]
     half = np.linalg.norm(upper - lower, axis=1) / 2
     found = np.zeros(len(lower), dtype=bool)
     for shape in shapes:

@@ -17,9 +17,9 @@ from cnf.bases.piecewise import Piecewise
 from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
-from cnf.pde.domains import Timed
 from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.evening import PARTS, is_steady
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
@@ -29,7 +29,8 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
 from cnf.pde.patches.shaped_layout import Border
-from cnf.pde.patches.solid import Solid, is_curved_solid
+from cnf.pde.patches.slabs import Slabs
+from cnf.pde.patches.solid import Solid, is_curved_solid, space_of
 from cnf.pde.problems.answer import Answer, measure_errors
 from cnf.pde.problems.between import Between, look_between
 from cnf.pde.problems.check import refuse_bare_parts, refuse_missing_starts
@@ -140,7 +141,8 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
     functions = int(basis.active().sum())
-    if isinstance(mesh.shaped, Solid) and mesh.shaped_layout is not None:
+    in_space = mesh.shaped.slabs[0].shaped if isinstance(mesh.shaped, Slabs) else mesh.shaped
+    if isinstance(in_space, Solid) and mesh.shaped_layout is not None:
         beyond = mesh.shaped_layout.count * certificate.channels - conditions
         return max(beyond, 0) / functions
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
@@ -211,13 +213,8 @@ def field_size(values: Tensor, probes: Probes) -> float:
 def refuse_unsuitable(problem: Problem) -> None:
     """What patches cannot do yet is refused before anything is solved."""
     domain = problem.domain
-    space = domain.space if isinstance(domain, Timed) else domain
-    if space.dimension > 3 or (isinstance(domain, Timed) and not (domain._is_box or space.dimension == 2)):
-        raise ProblemError(
-            "patches cover domains of up to three coordinates, and with time boxes and planar domains so far; use "
-            "method = 'waves'",
-            WHERE,
-        )
+    if space_of(domain).dimension > 3:
+        raise ProblemError("patches cover domains of up to three coordinates and time; use method = 'waves'", WHERE)
     if problem.regions is not None:
         refuse_in_regions(problem)
     if not any(place.kind == "interior" for place in problem._placing.places):
@@ -244,7 +241,7 @@ def refuse_unsuitable(problem: Problem) -> None:
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
     cut = not domain._is_box or is_curved_solid(domain, problem.regions)
-    many = domain.dimension == 3 and cut  # a solid, or the plane and time
+    many = domain.dimension >= 3 and cut  # a solid, or the plane and time
     if cut and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
         raise ProblemError(
             "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
@@ -252,6 +249,8 @@ def refuse_unsuitable(problem: Problem) -> None:
             "such as \\Delta^2 u, and in the plane a pressure as well); use method = 'waves'",
             WHERE,
         )
+    if is_curved_solid(domain, problem.regions) and orders.time is not None:
+        refuse_during_time(problem)
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
         if len(different) > 1 and not any(orders.multipliers):
@@ -259,6 +258,27 @@ def refuse_unsuitable(problem: Problem) -> None:
                 "patches need the same order in all channels so far (a pressure of order 1 beside velocities of order "
                 "2 has another); use method = 'waves'",
                 WHERE,
+            )
+
+
+def refuse_during_time(problem: Problem) -> None:
+    """What patches cannot do yet in curved solids during time, where slabs are solved in stages or not at all."""
+    if problem.regions is not None:
+        raise ProblemError("curved solids during time take no regions so far", ("regions",))
+    if not is_steady(question_of(problem), normals=True):
+        raise ProblemError(
+            "in curved solids during time, patches take equations and boundary conditions whose coefficients are "
+            "formulas without t so far (right-hand sides may be any); use method = 'waves'",
+            WHERE,
+        )
+    time, domain = problem.domain.dimension - 1, problem.domain
+    for k, place in enumerate(problem._placing.places):
+        fixed = place.fixed or {}
+        if place.kind not in PARTS or len(fixed) > 1 or fixed.get(time, domain.lower[time]) != domain.lower[time]:
+            raise ProblemError(
+                "in curved solids during time, patches take conditions inside, on the boundary and at the start so "
+                f"far, not {place.text!r}; use method = 'waves'",
+                ("equations", problem.equations[k].number, "on"),
             )
 
 
