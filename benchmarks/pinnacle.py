@@ -4,9 +4,11 @@
 
 `poisson3d-cg`: a cube without four balls, two of which are cut by z = 0.5, where the reaction jumps from 64 to 100;
 slopes of zero all around. Compared with 37 nodes of the reference that comes with the benchmark (COMSOL, quadratic
-elements, 65,202 nodes, spacing 0.03 where sources have a period of 0.2: good to some 1e-3 at best).
-Not reached so far: where 6 GB are left to it, degrees 3 to 6 on 355 patches end at 3.1e-3 from the nodes, with an
-estimate of 1e-2, exact, in 87 s and 3.7 GB; degree 7 takes twice that memory.
+elements, 65,202 nodes, spacing 0.03 where sources have a period of 0.2). These are not good to 1e-3: curved quadratic
+elements with 372,000 and 953,000 nodes, 5e-4 apart, are both 2.7e-3 of the field's size from them, 1.5e-3 of their own.
+Not reached so far: degrees 3 to 6 on 372 patches end at 2.4e-3 from the finer of these fields (3.5e-3 from the nodes),
+with an estimate of 7e-3, exact, in 86 s and 2.75 GB. Degree 7 takes 144 s and 5.2 GB, and leaves 1.2e-3 (3.0e-3 from
+the nodes), most of it where a ball takes a small cap of a cell: those gain little from a degree more.
 
 `heat2d-cg`: a plate with 17 holes during time, all boundaries exchanging heat. No temperature may leave [0, 5], between
 the start and the hottest surroundings: what does was not solved. Exit code 1 if the estimate misses the target, or so.

@@ -145,6 +145,33 @@ def test_formulas_are_not_followed_by_cells_where_a_degree_does():
     assert len(formulas) == 6 and follow(cells, degree, formulas, 1e-3, 0, None).count == cells.count
 
 
+def test_cells_that_a_ball_cuts_are_no_wider_than_it():
+    """A ball of radius 0.1 off the middle: caps of it, however small, are in cells of 0.2 at most; others stay wide.
+
+    The sides of a box bend nowhere: cells around one stay as they are.
+    """
+    cube = cnf.domains.Box((0, 0, 0), (1, 1, 1))
+    cells = first_solid_cells(cnf.domains.Difference(cube, [cnf.domains.Ball((0.6, 0.2, 0.3), 0.1)]))
+    width = (cells.upper - cells.lower).max(axis=1)
+    nearest = np.clip((0.6, 0.2, 0.3), cells.lower, cells.upper)  # the point of every cell that is next to the centre
+    cap = 0.1 - np.linalg.norm(nearest - (0.6, 0.2, 0.3), axis=1)  # how far the ball reaches into it
+    assert (cap > 0.02).sum() >= 8 and (width[cap > 0.02] <= 0.2).all() and width.max() > 0.4
+    plain = first_solid_cells(cnf.domains.Difference(cube, [cnf.domains.Box((0.3, 0.3, 0.3), (0.6, 0.6, 0.6))]))
+    assert plain.count < 40
+
+
+def test_cells_that_a_solid_touches_in_a_point_are_no_part_of_it():
+    """A ball whose surface ends a hair from the corners of two cells: no patch without a volume is left there."""
+    cube = cnf.domains.Box((0, 0, 0), (1, 1, 1))
+    solid = cnf.domains.Difference(cube, [cnf.domains.Ball((0.3, 0.35, 0.4), 0.12)])
+    shaped = Solid.of(solid, first_solid_cells(solid))
+    assert (shaped.cover.upper > shaped.cover.lower).all()
+    x = solid.random(2000, torch.Generator().manual_seed(0)).numpy()
+    patch = shaped.cover.locate(x)
+    low, high = shaped.cover.lower[patch], shaped.cover.upper[patch]
+    assert ((x >= low - 1e-3) & (x <= high + 1e-3)).all()
+
+
 def test_patches_of_a_solid_fill_it():
     """A ball and a box that stands out of it: every point inside lies in the frame of its patch, and boundary points
 

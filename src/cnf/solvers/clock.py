@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cnf.solvers.metric import Metric
 from cnf.solvers.separation import Instants, Separated, Table, ThinTable, frame_of, grouped, separate
 from cnf.solvers.stages import StageGuides
 
@@ -40,7 +41,7 @@ class GuideTable:
     order: np.ndarray
     starts: np.ndarray
     kind: np.ndarray
-    at: Instants
+    at: Instants | None  # None without time
     column: np.ndarray
     faint: float
 
@@ -59,11 +60,26 @@ class GuideTable:
         starts = np.searchsorted(owner, np.arange(len(cells) + 1))
         return StageGuides(whole, self.kind[rows], starts, self.column, self.faint)
 
+    def metric(self, active: np.ndarray) -> Metric:
+        """By what weights of all cells are measured, `active` (cells, n) of them; worked out cell by cell."""
+        own = np.flatnonzero(np.diff(self.starts))
+        found = {int(k): self.as_they_are(np.array([k])).metric(0.0, active[[k]]).triangles[0] for k in own}
+        return Metric(self.column / self.faint, active, found)
+
+    def pull(self, wanted: np.ndarray) -> np.ndarray:
+        """K^T k of all cells, (cells, n), for what guides should give, (G,)."""
+        found = np.zeros((len(self.starts) - 1, len(self.column)))
+        for k in np.flatnonzero(np.diff(self.starts)):
+            here = slice(self.starts[k], self.starts[k + 1])
+            found[k] = self.as_they_are(np.array([k])).pull(0.0, wanted[here])[0]
+        return found
+
     def in_stages(
         self, cells: np.ndarray, ends: tuple[float, float], degree: int, known: StageGuides | None = None
     ) -> StageGuides | None:
         """Over the functions of space of these cells, if guides repeat at every moment; or as those `known`."""
         rows, owner = self.numbers(cells)
+        assert self.at is not None
         at = self.at.of(rows)
         frame = frame_of(*ends, degree, at)
         groups = None if frame is None else grouped([owner, at.place], frame.numbers(at), degree)

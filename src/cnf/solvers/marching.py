@@ -12,6 +12,7 @@ in stages (see `solvers/stages.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -305,11 +306,12 @@ def factored(
             assert given is None or isinstance(given, Metric)
             return MarchedFactor(table, starts, ties, centres, slab, active, given, keep, clock, guides)
     if guides is not None:
-        metric = guides.as_they_are(np.arange(len(centres))).metric(0.0, active)
-    if not isinstance(table, np.ndarray):
+        metric = guides.metric(active)
+    if time is not None and not isinstance(table, np.ndarray):
         table, vectors = (a[np.arange(a.shape[0])] for a in (table, ties.vectors))
         ties = replace(ties, vectors=vectors)
-    return TiedFactor(table, starts, ties, centres, time, active, metric)
+    whole: Any = table  # rows that are worked out when asked for pass for an array: cells ask for theirs one by one
+    return TiedFactor(whole, starts, ties, centres, time, active, metric)
 
 
 def _last_slabs(ties: Ties, slab: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ is zero in all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -25,6 +25,7 @@ from cnf.solvers.merging import merging_order
 from cnf.solvers.metric import Metric
 
 ROOM = 1.25  # null coordinates per row from which on they are reduced to those that rows see
+PIECE = 4096  # rows that are multiplied at once: a copy of the weights for each of them would be as large as they are
 DEPENDENT = 1e-12  # diagonal of R, relative to its first entry, below which rows say nothing new
 
 
@@ -142,6 +143,25 @@ def _lapack(matrix: np.ndarray, name: str) -> Callable:
     return getattr(lapack, ("z" if np.iscomplexobj(matrix) else "d") + name)
 
 
+def in_pieces(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Numbers of rows (K, n), and these: an array piece by piece, as rows are that are worked out when asked for."""
+    for start in range(0, rows.shape[0], PIECE):
+        numbers = np.arange(start, min(start + PIECE, rows.shape[0]))
+        yield numbers, rows[numbers]
+
+
+def times_weights(rows: np.ndarray, owner: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Every row (K, n) times y (cells, n) of the cell that owns it, (K,)."""
+    parts = [np.einsum("kn,kn->k", own, y[owner[numbers]]) for numbers, own in in_pieces(rows)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def squares_of(rows: np.ndarray) -> np.ndarray:
+    """Sums of squares of rows (K, n), (K,)."""
+    parts = [np.einsum("kn,kn->k", own, own) for _, own in in_pieces(rows)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
 @dataclass(frozen=True)
 class Ties:
     """Rows over several cells: entry e adds `vectors[e]` (n,) of cell `cells[e]` to row `rows[e]`."""
@@ -149,7 +169,7 @@ class Ties:
     count: int
     rows: np.ndarray  # (E,)
     cells: np.ndarray  # (E,)
-    vectors: np.ndarray  # (E, n)
+    vectors: np.ndarray  # (E, n), or what passes for it: rows that are worked out when numbers of them are asked for
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Cells that rows tie to each other, (F, 2), and how many rows do, (F,); rows over many cells do not count."""
@@ -165,7 +185,7 @@ class Ties:
 
     def applied(self, y: np.ndarray) -> np.ndarray:
         """T y for y (cells, n)."""
-        each = np.einsum("en,en->e", self.vectors, y[self.cells])
+        each = times_weights(self.vectors, self.cells, y)
         found = np.bincount(self.rows, weights=each.real, minlength=self.count).astype(np.float64)
         return found + 1j * np.bincount(self.rows, each.imag, self.count) if np.iscomplexobj(each) else found
 
@@ -223,7 +243,7 @@ class TiedFactor:
     def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None, active: np.ndarray) -> None:
         starts, ties = self.starts, self.ties
         self.local = [
-            LocalFactor.of(self.metric.over(cell, table[a:b]), own)
+            LocalFactor.of(self.metric.over(cell, table[np.arange(a, b)]), own)
             for cell, ((a, b), own) in enumerate(zip(pairwise(starts), active, strict=True))
         ]
         self._seen: dict[int, np.ndarray] = {}  # by part: an orthonormal basis (k, l) of the null coordinates in use
@@ -251,12 +271,15 @@ class TiedFactor:
                 where = np.searchsorted(rows, own)
                 both[where, at : at + block.shape[1]] = block
                 counts[where] += count
-            done = counts == remaining[rows]
-            factor = LocalFactor.of(both[done])
-            left = factor.in_directions(both[~done])
+            done, width = counts == remaining[rows], a.shape[1]
+            finished, both = both[done], both[~done]
+            del a, b, block  # they are large
+            factor = LocalFactor.of(finished)
+            left = factor.in_directions(both)
+            del finished, both
             number, rank = len(self.local) + len(self.fronts), factor.rank
             held = left[:, :rank].copy()
-            self.fronts.append(Front((first, second), a.shape[1], rows[done], rows[~done], factor, held))
+            self.fronts.append(Front((first, second), width, rows[done], rows[~done], factor, held))
             parts[number] = (rows[~done], counts[~done], self._as_seen(number, left[:, rank:]))
 
     def _of_cell(self, cell: int) -> _Outstanding:

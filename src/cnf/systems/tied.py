@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from cnf.operators.expansion import Probe
 from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
-from cnf.solvers.null_space import TiedFactor, Ties
+from cnf.solvers.null_space import TiedFactor, Ties, squares_of, times_weights
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
 from cnf.systems.loose_ties import LooseTies, loosened
 from cnf.systems.tied_account import TiedAccount
@@ -29,6 +30,7 @@ from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, 
 Factor = TiedFactor | MarchedFactor
 
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
+LARGE = 2**24  # numbers in a square of all functions of every cell: rows of more are worked out when asked for
 NO_ROWS = np.zeros(0, dtype=np.int64)
 CORRECTIONS = 4
 HALF = 0.5  # of what is missing: corrections that leave more are the last
@@ -46,12 +48,13 @@ class Tied(Formulation):
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
-        lazily = basis.time is not None and not torch.is_grad_enabled()
         sizes = len(basis.space.channels), basis.local_size
+        large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and not basis.loose and basis.strengths is None
+        lazily = (basis.time is not None or large) and not torch.is_grad_enabled()
         system = gather(evaluator, constraints, (*basis.ties, *basis.loose), *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
-        if basis.time is not None and lazily:
+        if lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
             return TiedPlan(self, basis, evaluator, system, weight, later=later)
         guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
@@ -129,12 +132,13 @@ class TiedPlan(Plan):
             y = self.factor.solve(right.numpy(), tied.numpy(), later)
             found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
         elif isinstance(self.system.table, Rows) or self.later is not None:
-            table = self.system.table
-            whole = table[np.arange(table.shape[0])] if isinstance(table, Rows) else _array(table)
-            pull = None
-            if self.later is not None and later is not None:
-                pull = self.later.as_they_are(np.arange(self.basis.cells.count)).pull(0.0, later)
-            found = torch.from_numpy(refined(self.factor, whole, _array(right), _array(tied), pull)[0]).to(right)
+            table: Any = self.system.table
+            if not isinstance(table, Rows):
+                table = _array(table)
+            elif self.basis.time is not None:
+                table = table[np.arange(table.shape[0])]
+            pull = None if self.later is None or later is None else self.later.pull(later)
+            found = torch.from_numpy(refined(self.factor, table, _array(right), _array(tied), pull)[0]).to(right)
         else:
             none = right.new_zeros(0)
             rows = self.guides or GuideRows(none[:, None].expand(0, len(self.column)), NO_ROWS, NO_ROWS, none)
@@ -246,11 +250,10 @@ def refined(
     owner = np.repeat(np.arange(len(factor.starts) - 1), np.diff(factor.starts))
 
     def missing(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return right - np.einsum("mn,mn->m", table, weights[owner]), tied - factor.ties.applied(weights)
+        return right - times_weights(table, owner, weights), tied - factor.ties.applied(weights)
 
-    rows, ties = factor.ties.rows, factor.ties.vectors
-    across = np.sqrt(np.bincount(rows, np.einsum("en,en->e", ties, ties), minlength=factor.ties.count))
-    scale = [np.maximum(size, 1e-300) for size in (np.linalg.norm(table, axis=1), across)]
+    across = np.bincount(factor.ties.rows, squares_of(factor.ties.vectors), minlength=factor.ties.count)
+    scale = [np.maximum(np.sqrt(squares), 1e-300) for squares in (squares_of(table), across)]
 
     def size(off: tuple[np.ndarray, np.ndarray]) -> float:
         return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))

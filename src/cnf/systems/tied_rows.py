@@ -301,18 +301,17 @@ def guide_table(
     n: int,
     column: Tensor,
     faint: float,
-    time: int,
+    time: int | None,
 ) -> GuideTable | None:
-    """The same during time, for solvers that go from slab to slab: rows are evaluated when they are asked for."""
+    """The same for solvers that go from slab to slab, or cell to cell: rows are evaluated when they are asked for."""
     if not guides:
         return None
     system, kinds = _sorted_guides(evaluator, guides, channels, n, lazily=True)
     assert isinstance(system.table, Rows)
-    at = instants([guide.condition for guide in guides], time)
-    thin = system.table.thin(time, at.moment)
-    return GuideTable(
-        system.table, thin, system.order, system.starts, kinds, at.of(system.order), column.numpy(), faint
-    )
+    at = None if time is None else instants([guide.condition for guide in guides], time)
+    thin = None if time is None or at is None else system.table.thin(time, at.moment)
+    at = None if at is None else at.of(system.order)
+    return GuideTable(system.table, thin, system.order, system.starts, kinds, at, column.numpy(), faint)
 
 
 def _sorted_guides(

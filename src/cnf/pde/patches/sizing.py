@@ -21,6 +21,7 @@ from cnf.pde.patches.solid_interfaces import met_across
 from cnf.pde.patches.solid_layout import GUIDES_ON, ON_INTERFACE
 from cnf.solvers.marching import KEPT
 from cnf.solvers.merging import merging_order
+from cnf.systems.tied import LARGE
 
 NUMBER = 8  # bytes
 LOCAL = 4.0  # tables as large as all functions of a patch squared: rows, guides, their factors, and copies of them
@@ -28,6 +29,7 @@ LOOSE = 9.0  # rows as long as all functions of a patch for a tie that is fitted
 STAGE = 3.0  # such tables for every stage of a slab: rows, ties, what guides make of weights
 SLAB = 20.0  # and for a slab: rows at rest and in motion, guides, its start, and those of the slab it is compared with
 POINT = 80  # numbers for every function of all slabs: where its condition holds, and what it asks for
+FACTORS = 1.5  # as LOCAL without rows and guides, where those are worked out when they are asked for
 COPIES = 4  # of the largest merge, while it is worked out
 USABLE = 0.8  # of the memory there is
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
@@ -39,7 +41,10 @@ def memory_needed(mesh: Mesh, channels: int = 1) -> float:
         return _during_time(mesh.shaped, mesh.degree, channels)
     assert isinstance(mesh.shaped, Solid)
     tables, loose, merged = _tables_and_merges(mesh.shaped, max(mesh.degree), channels)
-    return NUMBER * (LOCAL * tables + loose + merged)
+    p, count = max(mesh.degree), mesh.shaped.cover.count
+    used = channels * ((p + 1) ** 3 - 3 * p - 1)  # no products of two highest degrees
+    kept = FACTORS if count * used**2 > LARGE and not loose else LOCAL
+    return NUMBER * (kept * tables + loose + merged)
 
 
 def _during_time(slabs: Slabs, degree: tuple[int, ...], channels: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
@@ -14,6 +15,8 @@ from cnf.pde.patches.solid import shapes_to_cut
 from cnf.pde.patches.solid_surface import surfaces_of
 
 TURNING = 1.8, 1.2  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+WIDEST = 2.0  # radii of the boundary: the width of cells that it cuts
+FEW = 5  # points of a surface in a cell, from which on its radius is known
 COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
 FLAT_CUTS = 12  # cuts along flat sides, per coordinate
 
@@ -37,13 +40,15 @@ def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
             cells = cells.cut(wide, axis, away_from(touching[axis], cells, wide, axis))
     for _ in range(DEEPEST):
         crowded = np.max([_turning(shape, cells) for shape in shapes], axis=0) > TURNING[len(shapes) > 1]
-        if not crowded.any():
+        cut = np.repeat(crowded[:, None], 3, axis=1)
+        if len(shapes) == 1:  # fields around a ball fade over its radius, in cells that have a small cap of it too
+            cut |= (cells.upper - cells.lower) * _bending(domain, cells)[:, None] > WIDEST
+        if not cut.any():
             break
-        chosen = np.flatnonzero(crowded)
         for axis in range(3):
-            count = cells.count
+            chosen = np.flatnonzero(cut[:, axis])
             cells = cells.cut(chosen, axis, away_from(touching[axis], cells, chosen, axis))
-            chosen = np.concatenate([chosen, np.arange(count, cells.count)])
+            cut = np.concatenate([cut, cut[chosen]])
     return cells
 
 
@@ -76,4 +81,21 @@ def _turning(domain: Domain, cells: Cells) -> np.ndarray:
         length = np.linalg.norm(middle)
         lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
         found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
+    return found
+
+
+def _bending(domain: Domain, cells: Cells) -> np.ndarray:
+    """One over the radius of the curved boundary in every cell, (n,): how normals change from point to point nearby.
+
+    The median over the points of a cell: edges of shapes bend in few places, and no cut makes them straighter.
+    """
+    found = np.zeros(cells.count)
+    for surface in surfaces_of(domain, cells):
+        for cell in np.unique(surface.cells):
+            points, normals = (a[surface.cells == cell] for a in (surface.points, surface.normals))
+            if len(points) < FEW:
+                continue
+            distance, other = cKDTree(points).query(points, k=FEW)  # not the nearest: it may nearly coincide
+            change = np.linalg.norm(normals[other[:, -1]] - normals, axis=1)
+            found[cell] = max(found[cell], float(np.median(change / np.maximum(distance[:, -1], 1e-300))))
     return found
