@@ -16,7 +16,7 @@ from cnf.pde.patches import adapting
 from cnf.pde.patches.adapting import corner_functions
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.jumps import breaks
-from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther, rounded
+from cnf.pde.patches.opinions import WEAKER, cut_at_corners, farther
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.rounds import field_difference, solve_round
 from cnf.pde.patches.shaped import first_cells
@@ -54,18 +54,26 @@ def test_rounding_does_not_go_on():
     assert off(field(2e-11), field(5e-11), field(1e-11)) == pytest.approx(3e-11, rel=0.02)  # growing
 
 
-@pytest.mark.parametrize(
-    ("finer", "third", "wanted"),
-    [
-        ((0, 1e-11), (0, 0, 3e-11), 1e-11),  # of three shapes: the error itself, however large the others are
-        ((0, 1e-9), (0, 0, 1e-9), 5e-10),  # but no less than half of the smaller difference
-        ((0.7e-11, 1e-12), (-2e-11,), 1e-11 * (0.3 * 3) ** 0.5),  # of which the second field has most as well
-    ],
-)
-def test_a_finer_field_that_rounds_worse_has_errors_of_its_own(finer, third, wanted):
-    """An error of 1e-11 beside those of a finer field that misses its own equations more, and of a third one."""
-    found = rounded(field(1e-11), field(*finer), field(*third), PROBES, None)
-    assert found == pytest.approx(wanted, rel=0.02)
+def test_what_all_degrees_share_by_chance_is_seen():
+    """A disk of conductivity 100 with given jumps: what is rounded goes into one level inside, 7 times the estimate."""
+    inner, outer = r"\cos(2x) e^y", r"(\sin(x + 2y) + 0.3x)"
+    out = [r"\cos(x + 2y) + 0.3 + 200 \sin(2x) e^y", r"2 \cos(x + 2y) - 100 \cos(2x) e^y"]
+    answer = cnf.Problem(
+        "x y",
+        domain=cnf.Box((-1, -1), (1, 1)),
+        regions={"core": Disk((0.1, -0.1), 0.45)},
+        parameters={"k": {"core": 100.0, "rest": 1.0}},
+        equations=[
+            {"on": "core", "equation": rf"-\nabla\cdot(k \nabla u) = 300 {inner}"},
+            {"on": "rest", "equation": r"-\nabla\cdot(k \nabla u) = 5 \sin(x + 2y)"},
+            {"on": "boundary", "equation": f"u = {outer}"},
+            {"on": "interface core", "equation": f"[u] = {outer} - {inner}"},
+            {"on": "interface core", "equation": rf"[k \partial_n u] = n_x \cdot ({out[0]}) + n_y \cdot ({out[1]})"},
+        ],
+        exact={"u": {"core": inner, "rest": outer}},
+        solve={"method": "patches", "target": 1e-6},
+    ).solve()
+    assert answer.errors["u"] / 3 < answer.estimate < 10 * max(answer.errors["u"], 1e-10)
 
 
 def test_fields_that_blow_up_are_far_apart():

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cnf.bases.cells import Cells
 from cnf.pde.domains import Domain, Timed
@@ -25,8 +24,9 @@ from cnf.pde.patches.shaped import Shaped
 from cnf.solution import Solution
 
 FINER = 2  # degrees that the second opinion has more
-BETWEEN = 1  # and the third, where there is one
-WEAKER = 1 / 3  # strength of its guides
+BETWEEN = 1  # and a third field, where there is one
+FALLING = 0.1  # of what is off: a field of higher degree that leaves more is at the level of rounding
+WEAKER, STRONGER = 1 / 3, 3.0  # strength of its guides, and of those of a field that is hardly held by its weights
 HARDLY = 1e-4  # of what conditions make of other fields
 SLOWEST = 0.8  # what is left from one difference to the next, at most
 
@@ -80,15 +80,30 @@ def difference_to(
         return off * slowly(found, finer)
     domain = question.domain
     held = least_restrained(question.constraints, domain.lower, domain.upper)
-    if held < HARDLY:  # a level that next to nothing holds: what equations miss between the points moves it
-        off = max(off, found.worst / held)
+    loose = found.worst / held if held < HARDLY else 0.0  # a level that next to nothing holds is moved by what
+    off = max(off, loose)  # equations miss between the points
     if off > goal or finer.mesh.cells is not found.mesh.cells:
         return off
-    if finer.worst > found.worst:
-        third = solved(build_field(question, orders, found.mesh.raised(BETWEEN)))
-        return rounded(found.solution, finer.solution, third, probes, question.asked)
-    coarser = coarser_of(found, rounds, question, orders)
-    return farther(found.solution, finer.solution, coarser, probes, question.asked)
+    falls = finer.worst / found.worst if found.worst > 0 else math.inf
+    said = [loose]
+    if falls <= 1:
+        coarser = coarser_of(found, rounds, question, orders)
+        said.append(farther(found.solution, finer.solution, coarser, probes, question.asked))
+    if falls > FALLING:
+        said.append(unsteady(found, question, orders, probes))
+    return max(said)
+
+
+def unsteady(found: Round, question: Question, orders: Orders, probes: Probes) -> float:
+    """How far a field is off where a higher degree does little better, or worse, by its own equations.
+
+    What is left then is rounding, and how much weights themselves count beside guides. All of it may go into one global
+    shape, by an amount that two fields share by chance: two others, of another degree and with guides of another
+    strength, say how much it changes. The field of higher degree may have rounded far worse, and is left out.
+    """
+    others = found.mesh.raised(BETWEEN), replace(found.mesh, strength=STRONGER * found.mesh.strength)
+    fields = (solved(build_field(question, orders, mesh)) for mesh in others)
+    return max(field_difference(found.solution, field, probes, question.asked) for field in fields)
 
 
 def coarser_of(found: Round, rounds: Sequence[Round], question: Question, orders: Orders) -> Solution:
@@ -105,38 +120,14 @@ def farther(found: Solution, finer: Solution, coarser: Solution, probes: Probes,
     all of them miss goes the same way: the difference is the first of a series, of which that to the coarser field says
     how slowly it falls. Differences of fields that are rounded go any way.
     """
-    last, gone = differences(found, finer, coarser, probes, asked)
-    before = -gone  # what was left before
+    with torch.no_grad():
+        fields = [solution(probes.points)[:, :asked] for solution in (found, finer, coarser)]  # (P, C) each
+    sizes = channel_sizes(fields[0], fields[1], probes)
+    last, before = (fields[0] - fields[1]) / sizes, (fields[2] - fields[0]) / sizes
     known = probes.mean(before.square())
     rate = torch.where(known > 0, probes.mean(before * last) / known, 0.0)  # (C,)
     rate = torch.where(rate < 1, rate.clamp(0.0, SLOWEST), 0.0)  # differences that grow are no series
-    return finite(probes.size(last) / (1 - rate))
-
-
-def rounded(found: Solution, finer: Solution, third: Solution, probes: Probes, asked: int | None) -> float:
-    """How far a field is off where one of higher degree does worse by its own equations: what was rounded has grown.
-
-    Then the difference is mostly the other field's own. Of three fields whose errors have nothing to do with each other
-    <a - b, a - c> is |error of a|^2; as they may, half of the smaller difference is a bound from below.
-    """
-    last, other = differences(found, finer, third, probes, asked)
-    common = probes.mean(last * other).clamp_min(0.0).sqrt()
-    return finite(torch.maximum(common, probes.size(last).minimum(probes.size(other)) / 2))
-
-
-def differences(
-    found: Solution, finer: Solution, other: Solution, probes: Probes, asked: int | None
-) -> tuple[Tensor, Tensor]:
-    """Of a field to two others, relative to its size, (P, C) each."""
-    with torch.no_grad():
-        fields = [solution(probes.points)[:, :asked] for solution in (found, finer, other)]  # (P, C) each
-    sizes = channel_sizes(fields[0], fields[1], probes)
-    return (fields[0] - fields[1]) / sizes, (fields[0] - fields[2]) / sizes
-
-
-def finite(off: Tensor) -> float:
-    """The worst channel (C,); what is no number is infinitely far off."""
-    worst = float(off.max())
+    worst = float((probes.size(last) / (1 - rate)).max())
     return worst if math.isfinite(worst) else math.inf
 
 
