@@ -19,11 +19,13 @@ import torch
 import cnf
 from benchmarks.cases import Case, run_cases
 from benchmarks.engineering_problems.evolution import string, string_at
-from cnf.domains import Ball, Box, Difference, Disk, Timed
+from cnf.domains import Ball, Box, Difference, Disk, Polygon, Timed
 
 WAVY = r"e^{-t} \sin(2x + 1) \cos(3y)"
 HEAT = {"interior": rf"u_t - 0.1 \Delta u = 0.3 {WAVY}", "t = 0": r"u = \sin(2x + 1) \cos(3y)"}
 FOUR = Difference(Box((0, 0), (1, 1)), [Disk((x, y), 0.12) for x in (0.3, 0.7) for y in (0.3, 0.7)])
+L_SHAPE = Polygon([(-1, -1), (1, -1), (1, 1), (0, 1), (0, 0), (-1, 0)])
+FRAME = Difference(Box((0, 0), (3, 3)), [Box((1, 1), (2, 2))])
 PLACE = r"\frac{x - t / 2 - 0.2}{0.02}"
 MOVING = {
     "interior": rf"u_t - 0.001 u_{{xx}} = e^{{-({PLACE})^2}} (50 ({PLACE}) - 2.5 (4 ({PLACE})^2 - 2))",
@@ -88,7 +90,8 @@ SWAYING = {
     "boundary": f"u = {SWAY}",
 }
 SINE, COSINE, DRUM = r"\sin(\pi x)", r"\cos(\pi x)", r"\sin(\pi x) \sin(2 \pi y)"
-KLEIN, BEAT = r"\sqrt{\pi^2 + 9}", r"\sqrt{5} \pi"
+CORNERED = r"\sin(\pi x) \sin(\pi y)"
+KLEIN, BEAT, TONE = r"\sqrt{\pi^2 + 9}", r"\sqrt{5} \pi", r"\sqrt{2} \pi"
 FREE, HELD = r"\partial_n u = 0", ("u = 0", "u_{xx} = 0")
 JUMP = {"interior": "u_t = u_{xx}", "boundary": "u = 0", "t = 0": "u = 1"}
 EDGE = {"boundary": f"u = {WAVY}"}
@@ -129,6 +132,16 @@ CASES = (
     Case(
         "membrane, square",
         entries(Timed(Box((0, 0), (1, 1)), 0, 2), target=1e-4, **standing(r"u_{tt} = \Delta u", DRUM, BEAT, "u = 0")),
+        1e-4,
+    ),
+    Case(
+        "membrane, L, nearly six periods",
+        entries(Timed(L_SHAPE, 0, 8), target=1e-4, **standing(r"u_{tt} = \Delta u", CORNERED, TONE, "u = 0")),
+        1e-4,
+    ),
+    Case(
+        "membrane, frame",
+        entries(Timed(FRAME, 0, 3), target=1e-4, **standing(r"u_{tt} = \Delta u", CORNERED, TONE, "u = 0")),
         1e-4,
     ),
 )

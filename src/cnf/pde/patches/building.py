@@ -141,6 +141,8 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
         layout = mesh.shaped_layout
         restrains = any(counts.orders.restrains(equation))
         points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
+        if layout.local is not None and counts.orders.is_local(equation):
+            points, owner = layout.local
         return points[mesh.region[owner] == area]
     placed = interior_points(mesh.cells, counts, counts.orders.counted(equation))
     return placed[mesh.region == area].reshape(-1, mesh.cells.dimension)

@@ -15,7 +15,7 @@ from cnf.bases.ties import Guide, Tie
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.mesh import Mesh
-from cnf.pde.patches.orders import Orders
+from cnf.pde.patches.orders import Orders, is_local
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Arc
 
@@ -29,6 +29,8 @@ def make_guides(question: Question, mesh: Mesh) -> list[Guide]:
     owner = mesh.patches.locate(layout.guides)
     for k, place in enumerate(question.places):
         if place.kind == "interior":
+            if layout.local is not None and is_local(question.constraints[k], question.time):
+                continue  # has as many points as functions
             areas = range(question.areas) if place.region is None else [place.region]
             own = np.flatnonzero(np.isin(mesh.region[owner], areas))
             if len(own):  # regions without a patch that is cut have none

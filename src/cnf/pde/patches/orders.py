@@ -110,6 +110,21 @@ class Orders:
             c for c, orders in zip(self.channels, self.highest, strict=True) if any(orders[k] for k in self.spatial)
         ]
 
+    def is_local(self, equation: Constraint) -> bool:
+        return is_local(equation, self.time)
+
+    @property
+    def swings(self) -> bool:
+        """Whether something goes to and fro undamped: u_t = v without derivatives in space, beside v_t = Laplace u.
+
+        What is local and only exchanges with its place, as w_t = u - w beside diffusion of u, does not.
+        """
+        if self.time is None:
+            return False
+        clock, spread = self.coordinates[self.time], self.spread
+        terms = (t for e in self.equations if self.is_local(e) for row in e.operator.rows for t in row)
+        return any(t.channel in spread and dict(t.derivatives).get(clock, 0) > 0 for t in terms)
+
     def restrains(self, equation: Constraint) -> list[bool]:
         """Which rows of an equation of the interior are those that multipliers stand for, like a divergence."""
         start = 0
@@ -214,6 +229,11 @@ def weigh(table: np.ndarray) -> Weights | None:
             break
     own = table.max(axis=1)
     return Weights(*(tuple(int(v) for v in values) for values in (-lowered, channels, own)))
+
+
+def is_local(equation: Constraint, time: int | None) -> bool:
+    """Whether an equation has no derivatives in space, as u_t = v: every point has its own."""
+    return not any(order for k, order in enumerate(orders_along(equation)) if k != time)
 
 
 def orders_along(equation: Constraint) -> list[int]:

@@ -80,10 +80,12 @@ def _most_different(unit: np.ndarray, count: int, usual: Sequence[int], all_told
     degrees = [n - 1 + raised for n in usual]
     tables = [chebyshev.chebvander(unit[:, k], degrees[k]) for k in (0, 1)]
     products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(unit), -1)
+    order = np.add.outer(np.arange(degrees[0] + 1), np.arange(degrees[1] + 1)).ravel().argsort(kind="stable")
     if all_told:  # Fekete's points, nearly: each as far as can be from what the others see
+        if count == len(order) - 1:  # patches do without the highest product, for which one point would be kept
+            products = products[:, order[:-1]]
         _, pivot = scipy.linalg.qr(products.T, mode="r", pivoting=True)
         return pivot[: max(count, 0)]
-    order = np.add.outer(np.arange(degrees[0] + 1), np.arange(degrees[1] + 1)).ravel().argsort(kind="stable")
     chosen, numbers = order[: max(count, 0)], np.arange(len(unit))  # Leja's points: each is where the next one is large
     for k, swapped in enumerate(lapack.dgetrf(products[:, chosen])[1] if products.size and len(chosen) else ()):
         numbers[[k, swapped]] = numbers[[swapped, k]]

@@ -111,6 +111,11 @@ def first_cells(domain: Domain, corners: Sequence[tuple[float, float]] = (), reg
     return cells
 
 
+def cuts_patches(domain: Domain) -> bool:
+    """Whether the boundary of a planar domain runs through patches; if not, it does not through smaller ones either."""
+    return not Shaped.of(domain, first_cells(domain)).whole.all()
+
+
 def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cells:
     curves = _all_curves(domain, regions)
     turns = [_turning_points(curves, axis) for axis in (0, 1)]

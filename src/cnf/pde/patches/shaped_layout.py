@@ -59,7 +59,8 @@ class ShapedLayout:
     functions. `owners` are the patches (P,) of the one and the other. `borders` are those of every interface, "values"
     and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
     which what exact conditions leave open is fitted, `guiding_borders` the same of interfaces; `room` is how many
-    functions per channel that is.
+    functions per channel that is. `local` are the points (P, D) of equations without derivatives in space, as u_t = v,
+    as many as a patch has functions, and their patches (P,).
     """
 
     interior: np.ndarray
@@ -73,6 +74,7 @@ class ShapedLayout:
     guiding_arcs: tuple[Arc, ...]
     room: int = 0
     guiding_borders: Mapping[tuple[int, str], Border] = field(default_factory=dict)
+    local: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def count(self) -> int:

@@ -77,6 +77,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     borders: dict[tuple[int, str], list[Border]] = {}
     owners: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     start = np.zeros((0, dimension))
+    local, local_owners = [], []
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
@@ -87,6 +88,8 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         restrained.append(_at(layout.restrained, times))
         for found, own in zip(owners, layout.owners, strict=True):
             found.append(np.tile(own + slab.first, len(times)))
+        local.append(_at(points, times))  # points that tell functions apart at the start do so at all times
+        local_owners.append(np.tile(owner + slab.first, len(times)))
         arcs += [_arc_at(arc, times, slab.first) for arc in layout.arcs]
         guides.append(_at(layout.guides, times))
         guiding_arcs += [_arc_at(arc, times, slab.first) for arc in layout.guiding_arcs]
@@ -116,6 +119,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         np.concatenate(guides),
         tuple(guiding_arcs),
         room,
+        local=(np.concatenate(local), np.concatenate(local_owners)),
     )
 
 

@@ -28,6 +28,7 @@ from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
+from cnf.pde.patches.shaped import cuts_patches
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.slabs import Slabs
 from cnf.pde.patches.solid import Solid, is_curved_solid, space_of
@@ -150,8 +151,9 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
+    room *= len(orders_of(lowered(question_of(answer.problem))).spread)  # others have as many conditions as functions
     free = functions - conditions
-    return max(free - (own * basis.cells.count + room) * certificate.channels, 0) / functions
+    return max(free - own * basis.cells.count * certificate.channels - room, 0) / functions
 
 
 def share_at_corners(answer: Answer) -> float:
@@ -240,13 +242,27 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     wanted = tuple(1 if k == orders.time else 2 for k in range(domain.dimension))
     own = [h for h, multiplier in zip(orders.highest, orders.multipliers, strict=True) if not multiplier]
+    planar = orders.time is not None and domain.dimension == 3  # and time
+    own = [h for h in own if not planar or any(h[k] for k in orders.spatial)]  # others are local to a point
+    local = [e for e in orders.equations if orders.is_local(e)]
+    paired = sum(len(e.operator.rows) for e in local) == len(orders.channels) - len(orders.spread)
     cut = not domain._is_box or is_curved_solid(domain, problem.regions)
     many = domain.dimension >= 3 and cut  # a solid, or the plane and time
-    if cut and (any(highest != wanted for highest in own) or (many and any(orders.multipliers))):
+    unlike = any(highest != wanted for highest in own) or (planar and not paired)
+    if cut and (unlike or (many and any(orders.multipliers))):
         raise ProblemError(
             "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
             "in all coordinates of space and of first order in time, in all channels, so far (without time, plates "
-            "such as \\Delta^2 u, and in the plane a pressure as well); use method = 'waves'",
+            "such as \\Delta^2 u, and in the plane a pressure as well; during time, u_{tt} where sides run along the "
+            "coordinates, and channels without derivatives in space, each with an equation of its own); use method = "
+            "'waves'",
+            WHERE,
+        )
+    if not domain._is_box and orders.swings and cuts_patches(space_of(domain)):
+        raise ProblemError(
+            "equations with u_{tt}, or the same in first order, take planar domains whose sides run along the "
+            "coordinates so far, such as an L: where a boundary cuts patches, waves would grow from slab to slab; use "
+            "method = 'waves'",
             WHERE,
         )
     if is_curved_solid(domain, problem.regions) and orders.time is not None:
