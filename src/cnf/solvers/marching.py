@@ -215,6 +215,11 @@ class MarchedFactor:
         return sum(self._ranks.values())
 
     @property
+    def at_once(self) -> float:
+        """The share of the cells that the largest slab has."""
+        return float(np.bincount(self.slab).max() / len(self.slab))
+
+    @property
     def count(self) -> int:
         """Number of slabs."""
         return int(self.slab.max()) + 1

@@ -254,6 +254,11 @@ class TiedFactor:
         self._merge_all(merging_order(centres, *ties.pairs(), time))
 
     @property
+    def at_once(self) -> float:
+        """The share of the cells that are tied by one system: all."""
+        return 1.0
+
+    @property
     def rank(self) -> int:
         return sum(f.rank for f in self.local) + sum(f.factor.rank for f in self.fronts)
 

@@ -84,6 +84,15 @@ class StageGuides:
         return found
 
 
+    def pull_of_weights(self, weights: np.ndarray) -> np.ndarray:
+        """K^H k of what weights (cells, S) themselves count, little as it is.
+
+        What a slab starts with counts like what is added: else functions that nothing sees keep their weights, however
+        large, from slab to slab, and what is rounded with them.
+        """
+        return weights * (self.faint / self.column) ** 2
+
+
 class StagedFactor:
     """All stages of a slab factored; `centres` (cells, D) as of `TiedFactor`."""
 
@@ -175,7 +184,7 @@ class StagedFactor:
             back = self._inverse[k] if self._rates[k].imag else self._inverse[k].real
             pull = None
             if self.guides is not None and guided is not None:
-                pull = self.guides.pull(self._rate(k), guided @ back)
+                pull = self.guides.pull(self._rate(k), guided @ back) - self.guides.pull_of_weights(start) * back.sum()
             weights = smallest(factor, self._reached(k), rows @ back, ties @ back, pull)
             each = weights[:, :, None] * self._vectors[:, k]  # (cells, S, q)
             found += (2 if self._rates[k].imag else 1) * each.real

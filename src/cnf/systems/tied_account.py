@@ -13,13 +13,17 @@ BEYOND_ROUNDING = 1e4  # times the tolerance from which on a miss is no rounding
 
 
 class TiedAccount(Account):
-    """Cells factored one by one, ties by one sparse system; the `loose` ones among them are no conditions."""
+    """Cells factored one by one, ties by one sparse system; the `loose` ones among them are no conditions.
+
+    `at_once` is the share of the cells that one such system ties.
+    """
 
     remedy = "other cells: a target in [solve] refines them where the equations are off"
 
     def __init__(self, factor: TiedFactor | MarchedFactor, cells: int, loose: int = 0):
         self.name = f"null spaces of {cells} cells, tied by {factor.ties.count - loose} conditions"
         self._rank = factor.rank - loose  # each has an unknown of its own: none depends on the others
+        self.at_once = factor.at_once
 
     def rank(self) -> int:
         return self._rank

@@ -41,13 +41,16 @@ from cnf.pde.patches.sectors import corners_of
 from cnf.pde.patches.shaped import first_cells
 from cnf.pde.patches.solid import is_curved_solid
 from cnf.pde.patches.solid_climbing import climb_solid
+from cnf.pde.patches.starting import for_the_start
 from cnf.solution import Solution
 
 DETAIL = 1e-5  # to which formulas are followed at least where detail is carried along: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
 LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
-MOST_CONDITIONS = 400_000
+STRONG = 1e-5  # over the goal: strength of guides during time; weaker ones keep weights small, and the field exact
+MOST_CONDITIONS = 400_000  # at once: of all cells, or of a slab where slabs are solved one after the other
+MOST_MARCHED = 4_000_000  # of all slabs
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
 BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
@@ -123,7 +126,8 @@ def cut_cells(
         return field_difference(found.solution, other.solution, probes_on(found), question.asked)
 
     def mesh_of(cells: Cells, degree: Sequence[int]) -> Mesh:
-        return Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
+        found = Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
+        return found if orders.time is None else replace(found, strength=min(1.0, STRONG / goal))
 
     def estimate_of(number: int) -> tuple[float, Round]:
         """How far the field of a round may be off, and the field of higher degree that says so."""
@@ -155,7 +159,7 @@ def cut_cells(
                 if stuck or (good and (last.exact or good > INEXACT)):
                     break
                 before = estimates.get(len(rounds) - 2, math.inf) if raised else math.inf
-                gained = finer.worst < gain * last.worst and estimates[len(rounds) - 1] < gain * before
+                gained = finer.missed < gain * last.missed and estimates[len(rounds) - 1] < gain * before
                 raised = gained and smooth and max(finer.mesh.degree) <= HIGHEST_DEGREE
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
@@ -163,7 +167,7 @@ def cut_cells(
             cells = refine(last, orders)
             cells = evened(cells, orders.time) if is_steady(question) else cells
             found = solve_round(question, orders, mesh_of(cells, degree))
-        least = int(np.argmin([r.worst for r in rounds]))  # may be neither the first round nor the last
+        least = int(np.argmin([r.missed for r in rounds]))  # may be neither the first round nor the last
         if least not in estimates and min(estimates.values()) > goal:
             estimates[least] = estimate_of(least)[0]
     except KeyboardInterrupt:
@@ -216,6 +220,9 @@ def known_cells(
     if carried:
         functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
+    elif orders.time is not None:
+        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+        cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
     return evened(cells, orders.time) if is_steady(question) else cells
 
 
@@ -272,9 +279,9 @@ def _stuck(rounds: list[Round], started: tuple[float, float], allowed: float) ->
     """Whether more rounds are of no use, or take too long."""
     last, spent = rounds[-1], worked_since(started)
     conditions = last.conditions
-    growing = conditions * 2 > MOST_CONDITIONS
+    growing = last.at_once * 2 > MOST_CONDITIONS or conditions * 2 > MOST_MARCHED
     long = spent + NEXT * last.seconds > allowed
-    worst = [r.worst for r in rounds]
+    worst = [r.missed for r in rounds]
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
     return growing or long or flat

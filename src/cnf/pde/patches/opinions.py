@@ -133,5 +133,5 @@ def farther(found: Solution, finer: Solution, coarser: Solution, probes: Probes,
 
 def slowly(found: Round, finer: Round) -> float:
     """How much more than its difference to a finer field one may be off, by what both miss of their equations."""
-    falls = finer.worst / found.worst if 0 < finer.worst < found.worst else 0.0
+    falls = finer.missed / found.missed if 0 < finer.missed < found.missed else 0.0
     return 1 / (1 - min(falls, SLOWEST))

@@ -15,23 +15,22 @@ import scipy.linalg
 from numpy.polynomial import chebyshev
 from scipy.linalg import lapack
 
-from cnf.pde.patches.layout import tensor_grid
+from cnf.pde.patches.layout import gauss, tensor_grid
 from cnf.pde.patches.shaped import Shaped
 
 if TYPE_CHECKING:
     from cnf.pde.patches.solid import Solid
 
 CANDIDATES = 3  # per coordinate and degree
+HAIR = 1e-3  # of a frame: how far inside points along the boundary are
 TOGETHER = 2**14  # points looked at in one go: more have all holes of a domain near them
 
 
-def chosen_inside(
-    shaped: Shaped, counts: Sequence[int], usual: Sequence[int], all_told: bool = True
-) -> list[np.ndarray]:
+def chosen_inside(shaped: Shaped, counts: Sequence[int], usual: Sequence[int]) -> list[np.ndarray]:
     """`counts[k]` points of the inside of patch k; whole ones have a grid of `usual` (2,) if that is how many.
 
-    `all_told`: at these points polynomials of the `usual` degrees are all told apart, as far as there are as many.
-    Otherwise, in patches that are cut, the lowest ones are, as many as there are points, in a fraction of the time.
+    At these points polynomials of the `usual` degrees are all told apart, as far as there are as many. In patches that
+    are cut, the lowest ones are, as many as there are points, in a fraction of the time.
     """
     square = usual[0] * usual[1]
     plain = [bool(whole) and count == square for whole, count in zip(shaped.whole, counts, strict=True)]
@@ -46,8 +45,41 @@ def chosen_inside(
     for patch, own in zip(patches.tolist(), candidates, strict=True):
         low, high = shaped.cover.lower[patch], shaped.cover.upper[patch]
         unit = (own - (low + high) / 2) / ((high - low) / 2)
-        found[patch] = own[np.sort(_most_different(unit, counts[patch], usual, all_told or bool(shaped.whole[patch])))]
+        found[patch] = own[np.sort(_most_different(unit, counts[patch], usual, bool(shaped.whole[patch])))]
     return [found[patch] for patch in range(shaped.cover.count)]
+
+
+def points_to_start_from(shaped: Shaped, degree: Sequence[int]) -> list[np.ndarray]:
+    """As many points (P, 2) of every patch as it has functions of space, from which these follow best.
+
+    Nearly Fekete's points, of those inside and along the boundary: polynomials between them stay within some ten times
+    what they are at the points. So they do only if each point is chosen by functions that are orthogonal over what lies
+    inside (over the frame of a cut patch, it is hundreds of times), and if the boundary has some: the field is steep
+    there where it starts from data that contradict each other.
+    """
+    functions = (degree[0] + 1) * (degree[1] + 1) - 1
+    tried = [[more * CANDIDATES * (p + 2) for p in degree] for more in (1, 2, 4)]
+    unit = tensor_grid(-np.ones((1, 2)), np.ones((1, 2)), tried[0])[0]
+    unit = unit[_nearly_fekete(unit, degree, functions)]  # whole patches all have the same ones
+    centre, half = (shaped.cover.lower + shaped.cover.upper) / 2, (shaped.cover.upper - shaped.cover.lower) / 2
+    found = [*(centre[:, None] + half[:, None] * unit)]
+    cut = np.flatnonzero(~shaped.whole)
+    for patch, own in zip(cut.tolist(), grid_inside(shaped, cut, tried, [2 * functions] * len(cut)), strict=True):
+        low, high = shaped.cover.lower[patch], shaped.cover.upper[patch]
+        along = [run.at((gauss(CANDIDATES * (max(degree) + 1)) + 1) / 2) for run in shaped.runs[patch]]
+        if along:
+            edge = np.concatenate([points - HAIR * (high - low) * normals for points, normals in along])
+            here = (edge >= low).all(axis=1) & (edge <= high).all(axis=1) & (shaped.cover.locate(edge) == patch)
+            own = np.concatenate([own, edge[here & shaped.inside(edge)]])
+        found[patch] = own[_nearly_fekete((own - centre[patch]) / half[patch], degree, functions)]
+    return found
+
+
+def _nearly_fekete(unit: np.ndarray, degree: Sequence[int], functions: int) -> np.ndarray:
+    """Numbers of as many of the points (P, 2) of the reference cell as there are functions, the lowest of them."""
+    orthogonal, _ = np.linalg.qr(_products(unit, degree)[:, :functions])
+    _, pivot = scipy.linalg.qr(orthogonal.T, mode="r", pivoting=True)
+    return np.sort(pivot[:functions])
 
 
 def grid_inside(
@@ -78,8 +110,7 @@ def _most_different(unit: np.ndarray, count: int, usual: Sequence[int], all_told
     while (usual[0] + raised) * (usual[1] + raised) < count:
         raised += 1
     degrees = [n - 1 + raised for n in usual]
-    tables = [chebyshev.chebvander(unit[:, k], degrees[k]) for k in (0, 1)]
-    products = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(unit), -1)
+    products = _products(unit, degrees)
     order = np.add.outer(np.arange(degrees[0] + 1), np.arange(degrees[1] + 1)).ravel().argsort(kind="stable")
     if all_told:  # Fekete's points, nearly: each as far as can be from what the others see
         if count == len(order) - 1:  # patches do without the highest product, for which one point would be kept
@@ -90,3 +121,9 @@ def _most_different(unit: np.ndarray, count: int, usual: Sequence[int], all_told
     for k, swapped in enumerate(lapack.dgetrf(products[:, chosen])[1] if products.size and len(chosen) else ()):
         numbers[[k, swapped]] = numbers[[swapped, k]]
     return numbers[: len(chosen)]
+
+
+def _products(unit: np.ndarray, degrees: Sequence[int]) -> np.ndarray:
+    """Products of Chebyshev polynomials of both coordinates at points (P, 2), that of the highest degrees last."""
+    tables = [chebyshev.chebvander(unit[:, k], degrees[k]) for k in (0, 1)]
+    return (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(unit), -1)

@@ -24,7 +24,7 @@ def refine(last: Round, orders: Orders, across_time: bool = True) -> Cells:
     A cell beside a coarser one takes over what that one gets wrong, however small it is: then the coarser one is cut.
     Across time, all cells of a slab are cut together.
     """
-    cells, off, time = last.mesh.cells, last.off, orders.time
+    cells, off, time = last.mesh.cells, last.off * last.shares, orders.time
     patches = last.mesh.patches_of_cells
     in_cell = np.where(patches >= 0, off[patches], -1.0)  # (cells, regions)
     patch = patches[np.arange(cells.count), in_cell.argmax(axis=1)]  # the worst of every cell

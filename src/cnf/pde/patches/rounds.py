@@ -22,7 +22,9 @@ from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
+from cnf.pde.patches.slabs import Slabs
 from cnf.solution import Solution
+from cnf.systems.tied_account import TiedAccount
 
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
@@ -41,6 +43,22 @@ class Round:
     @property
     def worst(self) -> float:
         return float(self.off.max())
+
+    @property
+    def shares(self) -> np.ndarray:
+        """What patches count, (patches,): alike, and during time on planar shapes by the time and space they fill.
+
+        Short slabs of narrow cells where data contradict each other are off for good, and that hardly matters later.
+        """
+        if not isinstance(self.mesh.shaped, Slabs):
+            return np.ones(self.mesh.patches.count)
+        volume = (self.mesh.patches.upper - self.mesh.patches.lower).prod(axis=1)
+        return np.sqrt(volume / volume.max())
+
+    @property
+    def missed(self) -> float:
+        """The worst patch by what it counts."""
+        return float((self.off * self.shares).max())
 
     @property
     def certificate(self) -> Certificate:
@@ -62,6 +80,12 @@ class Round:
     def conditions(self) -> int:
         """How many there are, those of ties included: known without a measurement."""
         return sum(c.rows for c in self.solution.constraints) + self.field.basis.brought_conditions
+
+    @property
+    def at_once(self) -> float:
+        """Of these conditions, those of the largest slab where slabs are solved one after the other; else all."""
+        account = self.solution.expansion.account
+        return self.conditions * (account.at_once if isinstance(account, TiedAccount) else 1.0)
 
     @property
     def channels(self) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from cnf.pde.domains.boundary import Piece, divide
 from cnf.pde.patches.layout import Seam, gauss, tensor_grid
 from cnf.pde.patches.outline import Run
-from cnf.pde.patches.point_choice import chosen_inside, grid_inside
+from cnf.pde.patches.point_choice import chosen_inside, grid_inside, points_to_start_from
 from cnf.pde.patches.shaped import Segment, Shaped
 
 SHORT = 1e-4  # runs, in sides of a patch
@@ -120,8 +120,8 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] 
                 along.append(_Stretch(run, patch, count))
         inside.append(inner)
         restrained.append(held)
-    points = chosen_inside(shaped, inside, usual, all_told=False)
-    others = points if restrained == inside else chosen_inside(shaped, restrained, usual, all_told=False)
+    points = chosen_inside(shaped, inside, usual)
+    others = points if restrained == inside else chosen_inside(shaped, restrained, usual)
     owner, restrained_owner = (np.repeat(np.arange(len(own)), [len(x) for x in own]) for own in (points, others))
     return ShapedLayout(
         np.concatenate(points),
@@ -217,8 +217,7 @@ def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
 
 def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,)."""
-    functions = (degree[0] + 1) * (degree[1] + 1) - 1
-    found = chosen_inside(shaped, [functions] * shaped.cover.count, [p + 1 for p in degree])
+    found = points_to_start_from(shaped, degree)
     return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 

@@ -163,8 +163,10 @@ def _covered(problem: Problem, sample: Tensor, place: Place, points: Tensor) -> 
         return ((sample - points[0]).abs() <= 1e-6 * extent)[:, flat].all(dim=1).to(sample)
     if place.kind == "boundary":
         return sample.new_ones(sample.shape[0])
-    if place.kind == "shape":
-        known = domain.boundary_points(10 * BOUNDARY_SAMPLE, problem.seed, place.shape).points
+    if place.kind == "shape":  # at all times: points of it are evenly apart in space, not beside time
+        space = domain.space if isinstance(domain, Timed) else domain
+        known = space.boundary_points(10 * BOUNDARY_SAMPLE, problem.seed, place.shape).points
+        sample, extent = sample[:, : space.dimension], extent[: space.dimension]
     else:  # of a file, only what lies on the boundary
         known = points[~domain.contains(points, 1e-6 * float(extent.max()))]
     if not len(known):
