@@ -10,8 +10,12 @@ Not reached so far: degrees 3 to 6 on 372 patches end at 2.4e-3 from the finer o
 with an estimate of 7e-3, exact, in 86 s and 2.75 GB. Degree 7 takes 144 s and 5.2 GB, and leaves 1.2e-3 (3.0e-3 from
 the nodes), most of it where a ball takes a small cap of a cell: those gain little from a degree more.
 
-`heat2d-cg`: a plate with 17 holes during time, all boundaries exchanging heat. No temperature may leave [0, 5], between
-the start and the hottest surroundings: what does was not solved. Exit code 1 if the estimate misses the target, or so.
+`heat2d-cg`: a plate with 17 holes during time, all boundaries exchanging heat, which the start contradicts. No
+temperature may leave [0, 5], between the start and the hottest surroundings: what does was not solved. Compared with
+ten nodes of the reference at four moments (COMSOL, 13,312 nodes; 1e-5 instead of 0 at the start). The first round has
+an estimate of 1.7e-3, is exact and some 1e-3 from the nodes, in 80 s and 3.7 GB; a target of 1e-3 takes another round.
+How slabs and cells follow from the start was chosen here and on a cold disk in warm surroundings. Exit code 1 if the
+estimate misses the target, or so.
 """
 
 from __future__ import annotations
@@ -70,6 +74,20 @@ NODES = (  # x, y, z, u
     (0.956519638, 0.06063577721, 0.700335865, 0.02598295514),
 )
 
+MOMENTS = 0.1, 0.5, 1.0, 3.0
+HEATED = (  # x, y, u at the moments
+    (-7.843955187, -11.83728612, 0.0319060540, 0.0639322410, 0.0819955845, 0.2000916289),
+    (-7.761194030, -12, 0.0373897888, 0.0667995966, 0.0835763815, 0.1927778844),
+    (-6.445749446, -11.80534771, 0.0156501226, 0.0448597921, 0.1070923843, 0.3926404159),
+    (3.767748430, -5.189828967, 0.0211181547, 0.3483614747, 0.7565618947, 1.7657905282),
+    (4.146951769, -5.770653091, 0.0197872456, 0.1899688591, 0.5112307482, 1.4785365021),
+    (4.795492190, -6.904564063, 0.0022263603, 0.2337557243, 0.5863708987, 1.5366542966),
+    (5.609712955, -7.359975010, 0.0014255742, 0.1906478488, 0.4892635508, 1.3035379831),
+    (-1.964827536, -7.867239905, 0.0012028728, 0.2528581849, 0.7341227398, 1.9674565957),
+    (-0.970980883, -8.725664769, 0.0000195530, 0.0731221934, 0.3514976469, 1.4392316164),
+    (0.717061768, -11.03069104, 0.0004071709, 0.0144516318, 0.0630956368, 0.5364687971),
+)
+
 
 def poisson(target: float) -> cnf.Problem:
     """-Laplace u + k^2 u = f, k = 8 below z = 0.5 and 10 above; no flux through any boundary."""
@@ -119,10 +137,11 @@ def main(name: str = "poisson3d-cg", target: str = "1e-3") -> int:
     inside = problem.domain.fill(5000, "halton", 1)
     values = answer(inside).detach().numpy()
     bad = not answer.estimate <= float(target)
+    nodes = np.array(NODES)
     if name == "heat2d-cg":
         print(f"between {values.min():.4f} and {values.max():.4f}")
-        return int(bad or values.min() < -0.05 or values.max() > 5.05)
-    nodes = np.array(NODES)
+        bad = bool(bad or values.min() < -0.05 or values.max() > 5.05)
+        nodes = np.array([(x, y, t, u) for x, y, *found in HEATED for t, u in zip(MOMENTS, found, strict=True)])
     off = answer(torch.from_numpy(nodes[:, :3])).detach().numpy()[:, 0] - nodes[:, 3]
     print(f"off by {np.sqrt((off**2).mean() / (values**2).mean()):.1e} of the field's size from the reference's nodes")
     return int(bad)

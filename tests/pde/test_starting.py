@@ -22,7 +22,9 @@ HEAT = r"u_t - \Delta u = 0"
 PLATE = Difference(Box((-8, -12), (8, 12), name="outside"), [Disk((0, 0), 1, name="hole")])
 
 
-def plate(start: str, hole: str = r"\partial_n u + u = 5", outside: str | None = r"\partial_n u + u = 0") -> cnf.Problem:
+def plate(
+    start: str, hole: str = r"\partial_n u + u = 5", outside: str | None = r"\partial_n u + u = 0"
+) -> cnf.Problem:
     equations = [("interior", HEAT), ("t = 0", start), ("hole", hole)] + ([("outside", outside)] if outside else [])
     return cnf.Problem(
         "x y t",

@@ -83,7 +83,6 @@ class StageGuides:
             found[cell] = right[a:b] @ self.rows.still[a:b] + np.conj(rate) * (right[a:b] @ self.rows.moving[a:b])
         return found
 
-
     def pull_of_weights(self, weights: np.ndarray) -> np.ndarray:
         """K^H k of what weights (cells, S) themselves count, little as it is.
 

@@ -1,6 +1,6 @@
 """Starting: slabs and cells for data of the plane that contradict each other where time begins.
 
-A start that misses a condition of the boundary (u = 0 where heat is exchanged, u = 1 where u = 0 is given) makes a layer
+A start that misses a condition of the boundary (u = 0 where heat is exchanged, u = 1 where u = 0 is given) has a layer
 along it, as wide as diffusion has come, sqrt(K t): slabs shrink geometrically towards the start, and cells along such
 a boundary are as narrow as the layer is at the end of their slab. That follows from the data: halving the first slab
 and the cells in it, again and again, would come to the same after many rounds.
@@ -83,7 +83,7 @@ def _narrow(
 
 
 def contradicted_curves(question: Question, orders: Orders) -> dict[Curve, float]:
-    """Curves of the boundary of the plane whose conditions the start misses, and by how much of the size of the data."""
+    """Curves of the boundary of the plane whose conditions the start misses, and by what part of the data's size."""
     start = start_of(question, orders)
     if start is None or not orders.second:
         return {}
