@@ -19,7 +19,9 @@ from cnf.pde.patches.adapting import first_cells
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.shaped import Shaped
+from cnf.pde.problems.check import jump_read_back
 from cnf.pde.problems.on_patches import question_of
+from cnf.pde.report.check import check_text
 
 SQUARE = Box((-1, -1), (1, 1))
 CONDUCTION = r"-\nabla\cdot(k \nabla u) = f"
@@ -137,6 +139,9 @@ def test_normals_point_out_of_the_region_named_first():
     assert torch.allclose(normals, outward, atol=1e-12)
     for first, second in zip(*(problem.jumps for problem in both), strict=True):
         a, b = (jump.at(0, points, normals)[0] for jump in (first, second))
+        from_a, from_rest = jump_read_back(first, 0), jump_read_back(second, 0)
+        assert from_rest.startswith("[u]") == from_a.startswith("[u]") == (a.operator.order == 0)
+        assert a.operator.order == 0 or (")_{\\mathrm{rest}} - (10" in from_a and from_rest.startswith("(10.0"))
         sign = -1 if a.operator.order else 1  # both sides of a turned flux change their sign
         assert torch.allclose(a.values, sign * b.values, atol=1e-14)
         assert float(a.values.abs().max()) > 0.1
@@ -330,7 +335,13 @@ equation = '[c \partial_n u] = 1'
     problem = cnf.Problem.read(file)
     assert [e.region for e in problem.equations] == ["disk", "rest", None]
     assert "'disk' disk" in problem.domain_text
-    assert [reading.name for reading in problem.check().readings] == ["disk", "rest", "boundary", "film"]
+    readings = problem.check().readings
+    assert [reading.name for reading in readings] == ["disk", "rest", "boundary", "film"]
+    inside = r"50 \mathrm{n_x} \partial_{x} u + 50 \mathrm{n_y} \partial_{y} u"
+    outside = r"\frac{\mathrm{n_x}}{2} \partial_{x} u + \frac{\mathrm{n_y}}{2} \partial_{y} u"
+    assert readings[-1].read == rf"({outside})_{{\mathrm{{rest}}}} - ({inside})_{{\mathrm{{disk}}}} = 1"
+    assert (readings[-1].points, readings[-1].rows) == (None, None)
+    assert " -           -\n" in check_text(problem.check())
     file.write_text(text.replace("interface disk", "interface disc"))
     with pytest.raises(ProblemError, match=r"line 30: there is no region 'disc'.*'disk'"):
         cnf.Problem.read(file)

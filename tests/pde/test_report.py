@@ -21,7 +21,7 @@ from cnf.pde.report.folder import write_answer
 from cnf.pde.report.map_panels import find_decades, find_scale, math_name
 from cnf.pde.report.page import report_markup
 from cnf.pde.report.planes import MASK, find_outside, measure_residual, pixel_centres, sample_plane
-from cnf.pde.report.table import answer_table, judge_answer
+from cnf.pde.report.table import answer_table, judge_answer, list_equations
 from cnf.reports import mathml
 from tests.pde import stand_in
 
@@ -368,6 +368,11 @@ def test_patches_of_regions_end_at_their_interface():
         parameters={"k": {"left": 2, "rest": 1}},
         solve={"method": "patches", "target": 1e-2},
     ).solve()
+    reads = {row.name: row.read for row in list_equations(answer)}
+    assert reads["[u] between left and rest"] == "[u] = 0"
+    assert reads["[flux] between left and rest"].endswith(
+        r" - (2 \mathrm{n_x} \partial_{x} u + 2 \mathrm{n_y} \partial_{y} u) = 0"
+    )
     panel = Figure().subplots()
     draw_patches(panel, answer, sample_plane(answer, (0, 1), {}, 11))
     lines = [c for c in panel.collections if type(c).__name__ == "QuadContourSet" and c.get_visible()]

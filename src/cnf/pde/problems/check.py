@@ -7,11 +7,15 @@ through its derivatives is known only up to a constant. They are hints: an advec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import sympy as sp
+
+from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
 from cnf.errors import UnderdeterminedError
-from cnf.operators.printing import CoefficientPrinter
+from cnf.operators.printing import CoefficientPrinter, latex_name
 from cnf.pde.domains.connected import connected_parts
 from cnf.pde.problems.balance import changes_of_sign, contradictions
 from cnf.pde.problems.coverage import (
@@ -33,8 +37,8 @@ class Reading:
     where: str
     written: str
     read: str  # the normal form, in LaTeX
-    points: int
-    rows: int
+    points: int | None  # None if patches place them
+    rows: int | None
 
 
 @dataclass(frozen=True)
@@ -79,15 +83,52 @@ def check_problem(problem: Problem) -> Check:
 
 
 def _read_jump(jump: Jump) -> Reading:
-    """A condition on an interface; how many points it has is for the solver to say."""
-    operator = jump.operator(next(iter(jump.interfaces)))
-    read = f"[{operator.to_latex()}] = {jump.side}"
-    return Reading(jump.equation.name, jump.equation.on or "", jump.equation.latex, read, 0, 0)
+    """A condition on interfaces; how many points it has is for the solver to say."""
+    read = "; ".join(dict.fromkeys(jump_read_back(jump, number) for number in jump.interfaces))
+    return Reading(jump.equation.name, jump.equation.on or "", jump.equation.latex, read, None, None)
+
+
+def jump_read_back(jump: Jump, interface: int) -> str:
+    """A condition on an interface as it was understood, row by row."""
+    whole, sides = jump.in_parts(interface)
+    printer = CoefficientPrinter(whole.operator.frame, {})
+    alone = [_expressions(side) for side in sides.values()]  # minus the terms without the field
+    given = [printer.doprint(e - k) for e, k in zip(_expressions(whole), alone[0], strict=True)]
+    rows = [
+        [f"{row} - ({printer.doprint(k)})" if k else row for row, k in zip(_rows(side), own, strict=True)]
+        for side, own in zip(sides.values(), alone, strict=True)
+    ]
+    return across(rows, given, [f"_{{{latex_name(name)}}}" for name in sides])
+
+
+def tie_read_back(tie: Tie) -> str:
+    """What is tied on an interface without being asked for."""
+    rows = [_rows(tie.condition), _rows(tie.beyond or tie.condition)]
+    return across(rows, ["0"] * len(rows[0]), ["", ""])
+
+
+def across(rows: Sequence[Sequence[str]], given: Sequence[str], names: Sequence[str]) -> str:
+    """Brackets where both sides have the same coefficients, else what either side has, with its name below it."""
+    return "; ".join(
+        f"{f'[{there}]' if there == here else f'({there}){names[0]} - ({here}){names[1]}'} = {side}"
+        for there, here, side in zip(*rows, given, strict=True)
+    )
+
+
+def _expressions(constraint: Constraint) -> tuple[sp.Expr, ...]:
+    """The right-hand side, of equations in LaTeX."""
+    source = constraint.right_hand_side.source
+    assert isinstance(source, tuple)
+    return source
+
+
+def _rows(constraint: Constraint) -> list[str]:
+    return constraint.operator.to_latex().split("; ")
 
 
 def read_back(constraint: Constraint) -> str:
     """The equation as the library understood it: the operator in normal form and its right-hand side, row by row."""
-    rows = constraint.operator.to_latex().split("; ")
+    rows = _rows(constraint)
     source, frame = constraint.right_hand_side.source, constraint.operator.frame
     if isinstance(source, tuple):
         sides = [CoefficientPrinter(frame, {}).doprint(e) for e in source]

@@ -53,6 +53,18 @@ class Jump:
         points, normals = self.regions.interfaces[interface].sample(2, 0)
         return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[0].operator
 
+    def in_parts(self, interface: int) -> tuple[Constraint, dict[str, Constraint]]:
+        """At some points: the condition with its right-hand side, and what stands between the brackets in both regions.
+
+        That of the region which the normal points to comes first: the other one is taken from it.
+        """
+        face, turned = self.regions.interfaces[interface], self.interfaces[interface]
+        points, normals = map(torch.from_numpy, face.sample(2, 0))
+        order = (face.second, face.first)[::turned]
+        known = (interface, points, turned * normals)
+        sides = {self.regions.names[n]: self._constraint(NOTHING, n, *known) for n in order}
+        return self._constraint(self.side, order[0], *known), sides
+
     def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
         """At points (P, D) with normals from first to second: what the second side has, and the first one.
 

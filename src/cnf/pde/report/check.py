@@ -9,12 +9,15 @@ from cnf.reports.tables import Table
 def check_text(check: Check) -> str:
     """A Check in lines."""
     rows = [[r.name, r.where, r.points, r.rows] for r in check.readings]
+    elsewhere = (
+        ", and as many on interfaces as patches place there" if any(r.points is None for r in check.readings) else ""
+    )
     lines = [
         check.title,
         f"domain    {check.domain}",
         "",
         Table(["equation", "holds on", "points", "conditions"], rows, left=2).text(),
-        f"{check.conditions} conditions in all",
+        f"{check.conditions} conditions in all{elsewhere}",
         "",
     ]
     for reading in check.readings:

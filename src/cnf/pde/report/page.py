@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from cnf.files import write_text
-from cnf.pde.problems.check import read_back
 from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
 from cnf.reports.page_style import STYLE
@@ -96,7 +95,7 @@ def _symbol(name: str) -> str:
 def _equations(answer: Answer) -> str:
     lines = []
     for row in list_equations(answer):
-        read = typeset(read_back(row.constraint))
+        read = typeset(row.read)
         cells = [
             f"<th scope='row'>{escape(row.name)}</th>",
             f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cnf.bases import Piecewise
+from cnf.pde.problems.check import jump_read_back, read_back, tie_read_back
 from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class EquationRow:
     name: str
     where: str
     latex: str  # as written
+    read: str  # as understood
     constraint: Constraint
     points: int
     conditions: int
@@ -41,16 +43,22 @@ class EquationRow:
 def list_equations(answer: Answer) -> list[EquationRow]:
     """One row per constraint of the field, in its order, then those of conditions on interfaces."""
     problem, basis = answer.problem, answer.field.basis
-    written = {equation.name: equation for equation in (*problem.equations, *(j.equation for j in problem.jumps))}
-    ties = [tie.condition for tie in basis.ties] if isinstance(basis, Piecewise) else []
+    jumps = {jump.name(number): (jump, number) for jump in problem.jumps for number in jump.interfaces}
+    written = {e.name: e for e in problem.equations} | {name: jump.equation for name, (jump, _) in jumps.items()}
+    ties = {tie.condition: tie for tie in basis.ties} if isinstance(basis, Piecewise) else {}
     rows = []
     for constraint in (*answer.field.constraints, *(c for c in ties if c.name in answer.held_out)):
         equation, residual = written.get(constraint.name), answer.certificate.residuals.get(constraint.name)
+        if constraint.name in jumps:
+            read = jump_read_back(*jumps[constraint.name])
+        else:
+            read = tie_read_back(ties[constraint]) if constraint in ties else read_back(constraint)
         rows.append(
             EquationRow(
                 name=constraint.name,
                 where=find_part(equation) or ("interface" if constraint in ties else "everywhere"),
-                latex=equation.latex if equation else constraint.operator.to_latex(),
+                latex=equation.latex if equation else read,
+                read=read,
                 constraint=constraint,
                 points=constraint.points.shape[0],
                 conditions=constraint.rows,
