@@ -138,6 +138,23 @@ def test_mistake_in_latex_has_its_caret(command: str, line: Path, capsys: pytest
     assert mark.index("^") == source.index(r"\gamm")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("u = 0'", r"u = \nu'", "Did you mean 'mu'? Give it in [parameters]: nu = ..."),
+        ("u = 0'", r"u = \eta'", "channels u. Give it in [parameters]: eta = ..."),
+        ("u = 0'", "u^2 = 0'", "known functions, given in [parameters]"),
+    ],
+)
+def test_advice_for_equations_suits_the_file(
+    old: str, new: str, part: str, line: Path, capsys: pytest.CaptureFixture[str]
+):
+    """mu is given and nothing uses it: it may be meant; u and x are too short to stand for a Greek letter."""
+    line.write_text(LINE.replace(old, new, 1) + "[parameters]\nmu = 0.3\n")
+    assert run(["check", str(line)]) == 1
+    assert part in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["check", "solve"])
 def test_files_that_are_none(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "there is no file" in refused([command, str(tmp_path / "no.toml")], 1, capsys)

@@ -328,6 +328,22 @@ def test_circular_parameters_are_refused():
     refuse("need each other", "a", "b", parameters={"a": "b", "b": "a"}, equations=on("interior", "u = a"))
 
 
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({"f": "k (x + 1)", "g": "f + 1", "k": "1 + x y"}, r"\cdot before the bracket"),
+        ({"g": "f + 1", "f": "c x"}, "c is not known"),
+        ({"g": "n_x x"}, r"\partial_n are there only in equations on the boundary or on interfaces"),
+    ],
+    ids=["call", "unknown", "normal"],
+)
+def test_parameters_that_others_wait_for(parameters: dict, part: str):
+    """Only one is wrong, and nothing goes round: that one is told of, and no circle."""
+    with pytest.raises(ProblemError) as caught:
+        pose(parameters=parameters)
+    assert part in str(caught.value) and "each other" not in str(caught.value)
+
+
 def test_parameter_that_uses_itself():
     refuse("a is not known", parameters={"a": "a + 1"}, equations=on("interior", "u = a"))
 

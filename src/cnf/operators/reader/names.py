@@ -20,7 +20,7 @@ from cnf.operators.frame import NAME, Frame, symbol
 from cnf.operators.operator import Term
 from cnf.operators.reader.expressions import FUNCTIONS, supported
 from cnf.operators.reader.values import Affine, Value, scalar, vector
-from cnf.operators.reader.vocabulary import GREEK, unknown_symbol
+from cnf.operators.reader.vocabulary import GREEK, similar_symbol, unknown_symbol
 
 WHOLE_FIELD = "f"  # \\mathbf{f} is the vector of all channels
 CONSTANTS = {"pi": sp.pi, "e": sp.E}
@@ -222,7 +222,7 @@ class Names:
         """What to say about an unknown name that stands at the start of the run of letters `run`."""
         valid = [*self.frame.coordinates, *self.frame.channels, *self.given]
         keyword = f"{name}_" if name == "lambda" else name
-        advice = nearest(name, valid)
+        advice = similar_symbol(name, valid)
         if run in FUNCTIONS or run in GREEK or run in CONSTANTS:
             advice += f" Write \\{run}." if run != name else ""
         elif run != name:

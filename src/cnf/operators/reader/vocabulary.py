@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from cnf.errors import nearest
 
 LETTERS = (
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
@@ -23,3 +25,9 @@ def unknown_symbol(name: str, coordinates: Sequence[str], channels: Sequence[str
         f"the symbol {shown} is not known; the space has the coordinates {', '.join(coordinates)} and the channels "
         f"{', '.join(channels)}.{advice}"
     )
+
+
+def similar_symbol(name: str, valid: Collection[str], unused: Collection[str] = ()) -> str:
+    """' Did you mean ...?' for a symbol; names that nothing uses come first, no Latin letter for a Greek one."""
+    fitting = [other for other in valid if len(other) > 1 or name not in GREEK]
+    return nearest(name, [other for other in fitting if other in unused]) or nearest(name, fitting)

@@ -16,7 +16,12 @@ from cnf.pde.domains.tables import check_shapes
 from cnf.pde.problems import options
 from cnf.pde.problems.entries import check_names, check_table
 from cnf.pde.problems.equation import Equation, read_equations
-from cnf.pde.problems.misspelt import refuse_unknown_part, refuse_unknown_regions, refuse_unknown_symbols
+from cnf.pde.problems.misspelt import (
+    refuse_unknown_part,
+    refuse_unknown_regions,
+    refuse_unknown_symbols,
+    unused_names,
+)
 from cnf.pde.problems.source import find_line, read_source
 
 KEYS = (
@@ -89,6 +94,6 @@ def _look_at_latex(equation: Equation, entries: Mapping, coordinates: tuple[str,
     words = {n for n in (*names, *coordinates, *channels) if len(n) > 1 and "_" not in n}
     try:
         tree = parse(equation.latex, words, coordinates)
-        refuse_unknown_symbols(tree, equation.latex, coordinates, channels, names)
+        refuse_unknown_symbols(tree, equation.latex, coordinates, channels, names, unused_names(entries))
     except LatexError as error:
         raise ProblemError(str(error), where) from None

@@ -6,12 +6,13 @@ is left to it: nothing is refused here that it would take.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from lark import Token, Tree
 
 from cnf.errors import LatexError, ProblemError, nearest
-from cnf.operators.reader.vocabulary import unknown_symbol
+from cnf.operators.reader.vocabulary import similar_symbol, unknown_symbol
 from cnf.pde.domains.part_names import PARTS, REST, known_parts, unknown_part
 
 OWN_MEANING = frozenset({"d", "e", "pi", "n", "f"})  # differentials, constants, normals, the vector of all channels
@@ -62,6 +63,13 @@ def _texts(table: object) -> Iterator[str]:
         yield from _texts(value)
 
 
+def unused_names(entries: Mapping) -> set[str]:
+    """Parameters whose name no text of the file has, as a word of its own."""
+    parameters = entries.get("parameters")
+    words = {word for text in _texts(entries) for word in re.findall(r"[A-Za-z]+(?:_[A-Za-z0-9]+)?", text)}
+    return {str(name) for name in parameters if name not in words} if isinstance(parameters, Mapping) else set()
+
+
 def _has_file(table: object) -> bool:
     if isinstance(table, Mapping):
         return "file" in table or any(_has_file(value) for value in table.values())
@@ -69,9 +77,17 @@ def _has_file(table: object) -> bool:
 
 
 def refuse_unknown_symbols(
-    tree: Tree, source: str, coordinates: tuple[str, ...], channels: tuple[str, ...], others: Collection[str]
+    tree: Tree,
+    source: str,
+    coordinates: tuple[str, ...],
+    channels: tuple[str, ...],
+    others: Collection[str],
+    unused: Collection[str],
 ) -> None:
-    """A plain name of an equation that is no coordinate, channel or parameter, nor the beginning of one."""
+    """A plain name of an equation that is no coordinate, channel or parameter, nor the beginning of one.
+
+    `unused`: parameters that nothing seems to use, one of which may be meant.
+    """
     if any(token.type == "INT" for token in _tokens(tree)):
         return  # it has variables of its own
     known = {name.rstrip("_") for name in (*coordinates, *channels, *others)} | OWN_MEANING
@@ -79,7 +95,7 @@ def refuse_unknown_symbols(
     for token in _plain_names(tree):
         if str(token) not in begun:
             valid = [*coordinates, *channels, *others]
-            advice = f"{nearest(str(token), valid)} Give it in [parameters]: {token} = ..."
+            advice = f"{similar_symbol(str(token), valid, unused)} Give it in [parameters]: {token} = ..."
             raise LatexError(unknown_symbol(str(token), coordinates, channels, advice), source, token.start_pos or 0)
 
 

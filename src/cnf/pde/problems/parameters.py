@@ -17,7 +17,8 @@ from cnf.pde.problems.entries import check_number, shown
 
 Parameter = Any  # a SymPy expression, a learnable number, a callable, or a list of them for a vector
 MOST = 200
-NOTHING_KNOWN = "is not known"
+SOME_NUMBER = sp.Float("1.2345")  # for parameters that others use, while these are looked at
+NORMALS = r"n_x, n_y, \mathbf{n} and \partial_n are there only in equations on the boundary or on interfaces"
 
 
 def read_parameters(given: Mapping[str, object], space: Space) -> dict[str, Parameter]:
@@ -38,19 +39,36 @@ def read_parameters(given: Mapping[str, object], space: Space) -> dict[str, Para
             except LatexError as problem:
                 failed[name] = problem
         if len(failed) == before:
-            name, first = next(iter(failed.items()))
-            others = [other for other in failed if other != name and NOTHING_KNOWN in str(failed[other])]
-            circular = f"the parameters {', '.join([name, *others])} may need each other: " if others else ""
-            raise ProblemError(f"{circular}{in_file(first)}", ("parameters", name))
+            raise _explained(waiting, space.frame, found)
         before = len(failed)
     return found
 
 
+def _explained(waiting: Mapping[str, object], frame: Frame, found: Mapping[str, Parameter]) -> ProblemError:
+    """Why none of these can be read: one of them is wrong even if the others stand for numbers, or they go round."""
+    stand_ins = {n: [SOME_NUMBER] * len(v) if isinstance(v, list | tuple) else SOME_NUMBER for n, v in waiting.items()}
+    for name, value in waiting.items():
+        others = {other: number for other, number in stand_ins.items() if other != name}
+        try:
+            _read(value, frame, {**found, **others}, ("parameters", name))
+        except LatexError as error:
+            return ProblemError(in_file(error), ("parameters", name))
+    return ProblemError(
+        f"the parameters {', '.join(waiting)} need each other; give one of them without the others",
+        ("parameters", next(iter(waiting))),
+    )
+
+
 def in_file(error: Exception) -> str:
     """The message, with the advice that holds for a problem: coefficients are parameters, not keywords."""
-    return re.sub(
-        r"If it is a coefficient, give it as a keyword: (\w+)=\.\.\.", r"Give it in [parameters]: \1 = ...", str(error)
-    )
+    text = str(error).replace("known functions given as keywords", "known functions, given in [parameters]")
+    return re.sub(r"If it is a coefficient, give it as a keyword: (\w+)=(\.\.\.|\[\.\.\.\])", _advised, text)
+
+
+def _advised(match: re.Match[str]) -> str:
+    if match[1] == "n":
+        return f"If it is the normal: {NORMALS}."
+    return f"Give it in [parameters]: {match[1]} = {match[2]}"
 
 
 def read_number(value: object, frame: Frame, parameters: Mapping[str, Parameter], where: tuple) -> float:
