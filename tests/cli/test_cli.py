@@ -52,7 +52,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["read", "u", "--coordinates", ""], 1, "coordinate"),
         (["read"], 2, "latex"),
         (["nonsense"], 2, "nonsense"),
-        (["demo", "--bogus"], 2, "--bogus"),
+        (["demo", "--foo"], 2, "No such option: --foo (cnf demo --help"),
+        (["demo", "--ouut"], 2, "--ouut (Possible options: --out)"),
         (["study", "advection", "--help"], 2, "python -m studies NAME"),
     ],
 )

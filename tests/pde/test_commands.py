@@ -79,6 +79,14 @@ def test_new_does_not_overwrite(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "Forced oscillator" in path.read_text()
 
 
+def test_new_says_which_folder_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A folder is made if it is not there, as it is for results, but not in silence."""
+    assert run(["new", "ode", str(tmp_path / "new" / "a.toml")]) == 0
+    assert f"in the folder {tmp_path / 'new'}, which was made" in capsys.readouterr().out
+    assert run(["new", "ode", str(tmp_path / "new" / "b.toml")]) == 0
+    assert "was made" not in capsys.readouterr().out
+
+
 def test_new_of_an_unknown_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "Did you mean 'poisson'?" in refused(["new", "poison", str(tmp_path / "a.toml")], 1, capsys)
     assert not (tmp_path / "a.toml").exists()

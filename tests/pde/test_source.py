@@ -192,7 +192,7 @@ def test_what_is_not_toml_names_file_and_line(tmp_path: Path):
     """tomllib counts lines from one: the fault is on line 2."""
     path = tmp_path / "bad.toml"
     path.write_text('coordinates = "x"\nchannels = = "u"\n')
-    with pytest.raises(ProblemError, match=r"bad\.toml: .*line 2") as caught:
+    with pytest.raises(ProblemError, match=r"bad\.toml, line 2: invalid value .column 12.; .* quotes") as caught:
         read_source(path)
     assert "\n" not in str(caught.value)
 
@@ -265,5 +265,12 @@ def test_deep_nesting_is_refused(tmp_path: Path):
 def test_repeated_entry_is_refused(tmp_path: Path):
     path = tmp_path / "twice.toml"
     path.write_text("title = 'a'\ntitle = 'b'\n")
-    with pytest.raises(ProblemError, match="line 2"):
+    with pytest.raises(ProblemError, match=r"twice\.toml, line 2: cannot overwrite a value.*; this is given twice"):
+        read_source(path)
+
+
+def test_what_is_open_at_the_end_names_the_last_line(tmp_path: Path):
+    path = tmp_path / "open.toml"
+    path.write_text("title = 'a'\nlower = [1,\n\n")
+    with pytest.raises(ProblemError, match=r"open\.toml, line 2: "):
         read_source(path)

@@ -97,10 +97,17 @@ def _interrupted(terminated: list[int]) -> int:
 
 def _usage(error: Exception, name: str) -> int:
     """What typer and click raise; anything else is a defect and keeps its traceback."""
+    from cnf.errors import nearest
+
     message = getattr(error, "format_message", None)
     if message is None:
         raise error
-    print(f"error: {' '.join(str(message()).split())} ({name} --help shows how to write it)", file=sys.stderr)
+    if possible := getattr(error, "possibilities", None):  # dashes alone make no option similar
+        wanted = str(getattr(error, "option_name", "")).lstrip("-")
+        error.possibilities = [option for option in possible if nearest(wanted, [option.lstrip("-")])]  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else name
+    print(f"error: {' '.join(str(message()).split())} ({command} --help shows how to write it)", file=sys.stderr)
     return int(getattr(error, "exit_code", 2))
 
 

@@ -130,12 +130,13 @@ def new(
     target = file if file is not None else Path(f"{name}.toml")
     if target.exists() and not force:
         raise FileError(f"{target} exists already; choose another name, or --force to overwrite it")
+    made = "" if target.parent.exists() else f" in the folder {target.parent}, which was made"
     write_text(target, read_template(name))
     data = target.parent / DATA[name] if name in DATA else None
     if data is not None and not data.exists():
         write_text(data, read_file(data.name))
         say(f"{data} written, the measurements it reads")
-    say(f"{target} written; cnf check {target} shows how it is read, cnf solve {target} solves it")
+    say(f"{target} written{made}; cnf check {target} shows how it is read, cnf solve {target} solves it")
 
 
 def read_problem(file: Path, changes: dict[str, object]) -> Problem:

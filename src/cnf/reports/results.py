@@ -133,7 +133,7 @@ def _staged(place: Path, target: Path) -> Iterator[tuple[Stage, Results]]:
     try:
         stage = Stage.begin(place)
     except OSError as error:
-        reason = f"nothing can be made beside it: {error.strerror or error}"
+        reason = f"no folder can be made in {place.parent} ({error.strerror or error})"
         raise FileError(f"cannot write into {target}: {reason}; choose another folder") from None
     try:
         yield stage, Results(stage.path, target)

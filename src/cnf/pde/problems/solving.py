@@ -73,9 +73,11 @@ def refuse_open(answer: Answer, fitted: bool = False) -> None:
             break
     else:
         return
-    missing = f" Missing: {'; '.join(hints)}." if hints else ""
+    if hints:
+        why = f"Missing: {'; '.join(hints)}. Add this or more points"
+    else:
+        why = f"{min(lost, 1):.0%} of a test field is lost when it is found again from them. Add conditions or points"
     raise UnderdeterminedError(
-        "the conditions do not determine the field: of another field, made up as a test, "
-        f"{min(lost, 1):.0%} is lost when it is found again from its conditions.{missing} Add conditions or points, or "
-        "ask for the smoothest field with underdetermined = 'minimum-norm' in [solve]"
+        f"the conditions do not determine the field. {why}, or ask for the smoothest field with "
+        "underdetermined = 'minimum-norm' in [solve]"
     )

@@ -11,6 +11,12 @@ from cnf.files import read_text
 
 LARGEST = 2**20  # bytes; a problem is written by hand
 QUOTED = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*", re.DOTALL)
+ADVICE = {  # by words of the parser's message; the last is for all others
+    ("escape", "\\", "Illegal character"): "write LaTeX between single quotes, equation = '\\Delta u = 0'",
+    ("overwrite", "twice"): "this is given twice, so remove or rename one",
+    ("Invalid value",): "write text and LaTeX between quotes, k = '1 + x^2'; numbers and true or false without",
+    ("",): "a line is name = value or [name]; look for a quote or bracket that is missing here or before",
+}
 
 Where = tuple[str | int, ...]
 
@@ -21,15 +27,20 @@ def read_source(path: Path) -> tuple[str, dict]:
     try:
         return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        advice = ""
-        if "escape" in message or "\\" in message or "Illegal character" in message:
-            advice = "; write LaTeX between single quotes, equation = '\\Delta u = 0'"
-        raise ProblemError(f"{path}: {message[:1].lower()}{message[1:]}{advice}") from None
+        raise ProblemError(f"{path}, {_explained(str(error), text)}") from None
     except ValueError as error:  # a number of thousands of digits
         raise ProblemError(f"{path}: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ProblemError(f"{path}: the entries are nested too deeply") from None
+
+
+def _explained(message: str, text: str) -> str:
+    """What is wrong with the notation: the line, the parser's message and what to do."""
+    what, _, place = message.removesuffix(")").rpartition(" (at ")
+    found = re.match(r"line (\d+), (column \d+)", place)
+    line, column = (found[1], f" ({found[2]})") if found else (str(len(text.rstrip().splitlines())), "")
+    advice = next(advice for words, advice in ADVICE.items() if any(word in what for word in words))
+    return f"line {line}: {what[:1].lower()}{what[1:]}{column}; {advice}"
 
 
 def find_line(text: str, where: Where) -> int | None:
