@@ -368,6 +368,8 @@ def test_patches_of_regions_end_at_their_interface():
         parameters={"k": {"left": 2, "rest": 1}},
         solve={"method": "patches", "target": 1e-2},
     ).solve()
+    (shown,) = [points for name, points, _ in styled_points(answer) if name == f"interfaces ({len(points)})"]
+    assert len(shown) and np.allclose(shown[:, 0], 0.4)
     reads = {row.name: row.read for row in list_equations(answer)}
     assert reads["[u] between left and rest"] == "[u] = 0"
     assert reads["[flux] between left and rest"].endswith(

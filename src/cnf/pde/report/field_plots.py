@@ -27,6 +27,7 @@ from cnf.pde.report.map_panels import (
     plain,
 )
 from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
+from cnf.pde.report.table import tied_conditions
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 
 if TYPE_CHECKING:
@@ -134,19 +135,37 @@ def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]
         if patched and where.get(constraint.name, "interior") == "interior":
             continue  # thousands of points would cover what they are there for; their cells are shown
         points = constraint.points.detach().cpu().numpy()
-        style: dict[str, Any] = {"linestyle": "none", "markeredgecolor": INK}
         if where.get(constraint.name, "interior") == "interior":
             small = 2.4 if len(points) <= 600 else 1.6
-            style |= {"marker": "o", "markersize": small, "markeredgewidth": 0.35}
-            style["markerfacecolor"] = FILLS[within % len(FILLS)]
+            style = {"linestyle": "none", "marker": "o", "markersize": small, "markeredgewidth": 0.35}
+            style |= {"markeredgecolor": INK, "markerfacecolor": FILLS[within % len(FILLS)]}
             within += 1
         else:
-            size = 2.2 if patched else 4.2
-            style |= {"marker": MARKS[apart % len(MARKS)], "markersize": size, "markeredgewidth": 0.1 * size}
-            style["markerfacecolor"] = COLOURS[apart % len(COLOURS)]
+            style = apart_style(apart, 2.2 if patched else 4.2)
             apart += 1
         found.append((f"{plain(constraint.name)} ({len(points)})", points, style))
+    given = {jump.name(n): jump.equation.name for jump in answer.problem.jumps for n in jump.interfaces}
+    together: dict[str, list[np.ndarray]] = {}  # one entry for all that is not asked for
+    for condition in tied_conditions(answer):
+        name = given.get(condition.name, "interfaces")
+        together.setdefault(name, []).append(condition.points.detach().cpu().numpy())
+    for name, parts in together.items():
+        points = np.concatenate(parts)
+        found.append((f"{plain(name)} ({len(points)})", points, apart_style(apart, 2.2)))
+        apart += 1
     return found
+
+
+def apart_style(number: int, size: float) -> dict[str, Any]:
+    """Markers of conditions that do not hold inside, by their number."""
+    colours = {"markeredgecolor": INK, "markerfacecolor": COLOURS[number % len(COLOURS)]}
+    return {
+        "linestyle": "none",
+        "marker": MARKS[number % len(MARKS)],
+        "markersize": size,
+        "markeredgewidth": 0.1 * size,
+        **colours,
+    }
 
 
 def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
@@ -166,6 +185,7 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
     width, height = find_shape(plane, is_timed(answer))
     columns = 1 if width >= 2 * height else min(columns, len(titles))  # long shapes one below the other
     rows = -(-len(titles) // columns)
+    marks = styled_points(answer)
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
@@ -181,13 +201,13 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
             panel.set_ylabel(math_name(space.coordinates[1]))
             add_bar(figure, image, panel, "", logarithmic)
         draw_patches(panels[0, 0], answer, plane)
-        for name, points, style in styled_points(answer):
+        for name, points, style in marks:
             panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         if handles:
             figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), markerscale=1.4)
 
-    legend = 0.24 * -(-len(answer.field.constraints) // 4)
+    legend = 0.24 * -(-(len(marks) + 1) // 4)
     size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
     return draw(path, size, paint)
 

@@ -11,6 +11,7 @@ from cnf.pde.problems.check import jump_read_back, read_back, tie_read_back
 from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
+    from cnf.bases.ties import Tie
     from cnf.constraints import Constraint
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.equation import Equation
@@ -42,12 +43,11 @@ class EquationRow:
 
 def list_equations(answer: Answer) -> list[EquationRow]:
     """One row per constraint of the field, in its order, then those of conditions on interfaces."""
-    problem, basis = answer.problem, answer.field.basis
+    problem, ties = answer.problem, tied_conditions(answer)
     jumps = {jump.name(number): (jump, number) for jump in problem.jumps for number in jump.interfaces}
     written = {e.name: e for e in problem.equations} | {name: jump.equation for name, (jump, _) in jumps.items()}
-    ties = {tie.condition: tie for tie in basis.ties} if isinstance(basis, Piecewise) else {}
     rows = []
-    for constraint in (*answer.field.constraints, *(c for c in ties if c.name in answer.held_out)):
+    for constraint in (*answer.field.constraints, *ties):
         equation, residual = written.get(constraint.name), answer.certificate.residuals.get(constraint.name)
         if constraint.name in jumps:
             read = jump_read_back(*jumps[constraint.name])
@@ -69,6 +69,13 @@ def list_equations(answer: Answer) -> list[EquationRow]:
             )
         )
     return rows
+
+
+def tied_conditions(answer: Answer) -> dict[Constraint, Tie]:
+    """Conditions on interfaces, and how they tie the patches there."""
+    basis = answer.field.basis
+    ties = basis.ties if isinstance(basis, Piecewise) else ()
+    return {tie.condition: tie for tie in ties if tie.condition.name in answer.held_out}
 
 
 def find_part(equation: Equation | None) -> str | None:
