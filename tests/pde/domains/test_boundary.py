@@ -205,3 +205,11 @@ def test_divide():
     assert divide(10, [1000, 1, 1]) == [8, 1, 1]
     assert divide(2, [5, 3, 1]) == [1, 1, 1]
     assert sum(divide(101, [0.3, 0.2, 0.7, 1.9])) == 101
+
+
+@pytest.mark.parametrize(("edges", "pieces"), [(6, 6), (16, 16), (64, 64), (100, 1)])
+def test_a_chain_of_few_edges_means_its_corners(edges: int, pieces: int):
+    """A disk of 16 edges has 16 corners, at each of which a solution is not smooth; one of 100 is a drawn circle."""
+    turn = 2 * np.pi * np.arange(edges) / edges
+    polygon = Polygon(np.stack([np.cos(turn), np.sin(turn)], axis=1).tolist())
+    assert len(polygon._pieces) == pieces

@@ -28,6 +28,7 @@ ALL_SAMPLES = 2**19  # for all curves together
 PATCH_SAMPLES = 8192  # how many points measure what remains of a patch
 STEP = 1e-7  # of the shape's size, to either side of its boundary
 SMOOTH = np.cos(np.deg2rad(25))  # a chain of edges that bend by less is one piece: a drawn curve, not a corner
+FEW, BENT = 64, np.cos(np.deg2rad(2))  # up to so many edges, a chain means its corners, however blunt
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -204,6 +205,11 @@ class Patch(Piece):
         return [replace(self, names=names, sides=sides, share=float((found != 0).mean()))]
 
 
+def straightest(edges: int) -> float:
+    """The cosine of the least bend that is a corner in a chain of so many edges."""
+    return float(BENT if edges <= FEW else SMOOTH)
+
+
 def trace_chain(corners: np.ndarray, names: tuple[str, ...], edge_names: tuple[str, ...] = ()) -> Curve:
     """The closed chain of edges through corners (V, 2) given counterclockwise; edges may have names of their own."""
     edges = np.roll(corners, -1, axis=0) - corners
@@ -216,7 +222,7 @@ def trace_chain(corners: np.ndarray, names: tuple[str, ...], edge_names: tuple[s
         edge = np.clip(np.searchsorted(knots, arc, side="right") - 1, 0, len(lengths) - 1)
         return corners[edge] + (arc - knots[edge])[:, None] * along[edge], outward[edge]
 
-    sharp = (along * np.roll(along, 1, axis=0)).sum(1) < SMOOTH
+    sharp = (along * np.roll(along, 1, axis=0)).sum(1) < straightest(len(corners))
     return Curve(names, trace, knots, knots[:-1][sharp], 0.0, float(knots[-1]), edges=edge_names)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.errors import DomainError
-from cnf.pde.domains.boundary import SMOOTH, Arrays, Curve
+from cnf.pde.domains.boundary import Arrays, Curve, straightest
 from cnf.pde.domains.loops import Loops
 from cnf.pde.domains.panels import by_arc_length, straight
 from cnf.reading.outlines.strokes import Stroke
@@ -93,7 +93,8 @@ class Drawn:
         lines = np.array([s.is_line for s in strokes])
         bend = _bends(tracks)
         both = lines & np.roll(lines, 1)
-        corner = np.where(both, bend < (np.cos(np.deg2rad(smooth)) if smooth else SMOOTH), bend < BEND)
+        straight = np.cos(np.deg2rad(smooth)) if smooth else straightest(len(strokes))
+        corner = np.where(both, bend < straight, bend < BEND)
         if (bend < -1 + 1e-12).any():
             where = tracks.at(np.flatnonzero(bend < -1 + 1e-12)[:1], np.zeros(1))[0][0]
             raise DomainError(f"a curve doubles back on itself at ({where[0]:g}, {where[1]:g})")
