@@ -74,6 +74,21 @@ def test_out_that_is_a_file_is_refused_before_the_work(tmp_path: Path, capsys: p
     assert "is a file" in capsys.readouterr().err
 
 
+def test_the_demo_says_at_once_what_comes_and_how_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Interrupted before its first problem is solved, it has said so already, and leaves no folder."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cnf.demo.running.run_advection", interrupted)
+    assert run(["demo", "--out", str(tmp_path / "out")]) == 130
+    first, second = (line for line in capsys.readouterr().out.splitlines() if " about " in line)
+    assert first.startswith("5 parts, about 70 s in all") and second.startswith("1 of 5, about 30 s: Advection")
+    assert not (tmp_path / "out").exists()
+
+
 def test_read_shows_the_normal_form(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["read", r"u_t + \beta u_x = \sin(x)", "--set", "beta=0.5"]) == 0
     text = capsys.readouterr().out

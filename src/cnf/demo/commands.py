@@ -20,6 +20,14 @@ Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
 ]
 
+PARTS = {  # what the demo has, and seconds on one processor of an idle machine
+    "Advection on scattered points: u_t + 0.1 u_x = 0, u(x, 0) = sin(2 pi x), by three methods": 30,
+    "Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y": 5,
+    "A problem file: the Poisson equation on a square with a hole, as written by cnf new poisson": 10,
+    "A surface through points with exact normals and colours": 10,
+    "A material, 100 of its values exact, with a small budget": 15,
+}
+
 
 def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """Run the whole demonstration; takes a few minutes.
@@ -29,8 +37,9 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     """
     from cnf.reports.plots import check_pictures
 
-    check_pictures()
     check_target(out)
+    say(f"{len(PARTS)} parts, about {sum(PARTS.values())} s in all on an idle machine; {out} is written at the end")
+    check_pictures()
     with publish(out, "demo") as results:
         names = show_equations(results, seed)
         show_problem(results, seed)
@@ -39,8 +48,15 @@ def demo(out: Out = Path("results/demo"), seed: Seed = 0) -> None:
     say(f"\npictures are in {out}: {', '.join(names)} and poisson/report.html (run {results.run.identifier})")
 
 
+def begin(number: int) -> None:
+    """Say which part comes now, before anything large is imported for it."""
+    title, seconds = list(PARTS.items())[number - 1]
+    say(f"\n{number} of {len(PARTS)}, about {seconds} s: {title}")
+
+
 def show_equations(results: Results, seed: int) -> list[str]:
     """The paper's two problems; names of the pictures."""
+    begin(1)
     from cnf.demo import plots, tables
     from cnf.demo.advection import METHODS
     from cnf.demo.light_path import solve_light_path
@@ -48,14 +64,14 @@ def show_equations(results: Results, seed: int) -> list[str]:
     from cnf.files import write_text
 
     folder = results.folder
-    say("1. Advection on scattered points: u_t + 0.1 u_x = 0, u(x, 0) = sin(2 pi x)")
     say("   1024 conditions, perturbation 0.1; every bandwidth is chosen by the held-out residual\n")
     solved = run_advection(open_console(), [0.1], [seed], METHODS)
     for result in solved:
         say(f"\n{result.method}: {result.certificate}")
     table = tables.advection_table(solved)
     say(f"\nErrors on the unit square, beside the paper's (it has no random-fourier):\n\n{table}")
-    say("\n2. Light path: two learnable quadratics between fixed end points, least travel time where n = 1 + 2y\n")
+    begin(2)
+    say()
     path = solve_light_path()
     check_finished(path.history)
     light = tables.light_path_table(path)
@@ -76,10 +92,11 @@ def show_equations(results: Results, seed: int) -> list[str]:
 
 def show_problem(results: Results, seed: int) -> None:
     """A problem file, as anyone would begin with."""
+    begin(3)
+    say()
     from cnf.files import write_text
     from cnf.pde.problems.templates import read_template
 
-    say("\n3. A problem file: the Poisson equation on a square with a hole, as written by cnf new poisson\n")
     example = results.folder / "poisson.toml"
     write_text(example, read_template("poisson"))
     solve_and_write(read_problem(example, {"seed": seed}), results.within("poisson"))
@@ -87,12 +104,12 @@ def show_problem(results: Results, seed: int) -> None:
 
 def show_surface(results: Results, seed: int) -> list[str]:
     """A mesh through points of a knot; names of the pictures."""
+    begin(4)
     from cnf.shapes.clouds.generated import sample_knot
     from cnf.shapes.clouds.preparation import prepare_cloud
     from cnf.shapes.files.reading import read_cloud
     from cnf.shapes.files.writing import write_cloud
 
-    say("\n4. A surface through points with exact normals and colours:")
     say("   cnf reconstruct knot.ply --snap --resolution 120 --up z\n")
     cloud, mesh = (results.folder / name for name in ("knot.ply", "knot_mesh.ply"))
     write_cloud(sample_knot(4000, seed), cloud)
@@ -107,13 +124,13 @@ def show_surface(results: Results, seed: int) -> list[str]:
 
 def show_material(results: Results, seed: int) -> list[str]:
     """A fitted material; names of the pictures."""
+    begin(5)
     from cnf.materials.commands import options
     from cnf.materials.fitting.folders import Source
     from cnf.materials.rendering.stage import Stage
 
     words = "ggx:gold:0.15"
     budget = {"samples": 60_000, "epochs": 4, "batch": 1000, "parameters": 50_000}
-    say("\n5. A material, 100 of its values exact, with a small budget:")
     say(f"   cnf material fit {words} {' '.join(f'--{name} {n}' for name, n in budget.items())} --size 192\n")
     settings = options.choose_settings(False, **budget, seed=seed)
     stage = Stage.of(options.open_material(words), options.open_light(), 192)
