@@ -59,6 +59,13 @@ def test_contradictions_are_found_in_the_data(start: str, hole: str, strengths: 
         assert max(v for c, v in found.items() if name in c.names) == pytest.approx(strength, rel=0.1)
 
 
+def test_rounding_on_the_boundary_is_no_contradiction():
+    """A start that vanishes there but for its last bits: its size is that which it has inside."""
+    start = r"u = (x^2 + y^2 - 1)(64 - x^2)(144 - y^2) e^{x/3}"
+    question = lowered(question_of(plate(start, "u = 0", "u = 0")))
+    assert contradicted_curves(question, orders_of(question)) == {}
+
+
 def test_slabs_shrink_towards_contradictions_and_cells_with_them():
     """The end of every slab is 0.4 of the next; cells at the hole are 1.06 p sqrt(t) wide at most, t the end."""
     question = lowered(question_of(plate("u = 0")))

@@ -33,6 +33,8 @@ RATIO = 0.4  # of the time from the start to the end of a slab: where the one be
 FIRST = 3.0  # times the goal, of all the time: the first slab, if the start is as far off as it can be
 WIDTH = 1.06  # of a layer sqrt(K t), times the degree: cells along it
 ALONG = np.linspace(0.05, 0.95, 13)  # of a curve: where conditions are looked at
+INSIDE = 64  # points at which the size of the start is looked at
+MET = 1e-8  # of the data: slopes of the start are no more exact than that
 STEP = 1e-5  # of the domain, for differences of the start
 SHORT = 1e-2  # of the domain: lengths over which diffusion is what counts
 
@@ -87,7 +89,10 @@ def contradicted_curves(question: Question, orders: Orders) -> dict[Curve, float
     start = start_of(question, orders)
     if start is None or not orders.second:
         return {}
-    domain, size = question.domain, 0.0
+    domain = question.domain
+    inside = domain.fill(INSIDE, "halton", question.seed)
+    inside[:, 2] = domain.lower[2]
+    size = float(start(inside).abs().max())  # on the boundary alone it may be nothing but rounding
     found: dict[Curve, float] = {}
     for curve in curves_of(domain):
         points, normals = curve.at(curve.start + curve.measure * ALONG)
@@ -100,7 +105,7 @@ def contradicted_curves(question: Question, orders: Orders) -> dict[Curve, float
             found[curve] = max(found.get(curve, 0.0), float((missed / natural).max()))
             size = max(size, float((condition.values.detach().abs() / natural).max()))
         size = max(size, float(start(torch.from_numpy(x)).abs().max()))
-    return {curve: off / size for curve, off in found.items() if 0 < off < math.inf}
+    return {curve: off / size for curve, off in found.items() if MET * size < off < math.inf}
 
 
 def start_of(question: Question, orders: Orders) -> Start | None:
