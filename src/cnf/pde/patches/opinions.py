@@ -28,6 +28,7 @@ BETWEEN = 1  # and a third field, where there is one
 FALLING = 0.1  # of what is off: a field of higher degree that leaves more is at the level of rounding
 WEAKER, STRONGER = 1 / 3, 3.0  # strength of its guides, and of those of a field that is hardly held by its weights
 HARDLY = 1e-4  # of what conditions make of other fields
+ROUNDED = 1e-8  # residuals below may be rounding alone (seen: 3e-11, where 1e-5 did not fall with the degree)
 SLOWEST = 0.8  # what is left from one difference to the next, at most
 
 
@@ -77,7 +78,7 @@ def difference_to(
     """
     off = field_difference(found.solution, finer.solution, probes, question.asked)
     if not isinstance(found.mesh.shaped, Shaped):
-        return off * slowly(found, finer)
+        return off * slowly(found, finer, orders.time is None)
     domain = question.domain
     held = least_restrained(question.constraints, domain.lower, domain.upper)
     loose = found.worst / held if held < HARDLY else 0.0  # a level that next to nothing holds is moved by what
@@ -131,7 +132,12 @@ def farther(found: Solution, finer: Solution, coarser: Solution, probes: Probes,
     return worst if math.isfinite(worst) else math.inf
 
 
-def slowly(found: Round, finer: Round) -> float:
-    """How much more than its difference to a finer field one may be off, by what both miss of their equations."""
-    falls = finer.missed / found.missed if 0 < finer.missed < found.missed else 0.0
+def slowly(found: Round, finer: Round, steady: bool) -> float:
+    """How much more than its difference to a finer field one may be off, by what both miss of their equations.
+
+    A finer field that misses more is no nearer to the solution, unless what is left is rounding, or belongs to a start
+    that contradicts the boundary and is forgotten.
+    """
+    grows = finer.missed >= found.missed
+    falls = 0.0 if grows and (found.missed < ROUNDED or not steady) else finer.missed / found.missed
     return 1 / (1 - min(falls, SLOWEST))
