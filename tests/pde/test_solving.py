@@ -74,6 +74,23 @@ def test_compatible_neumann_without_a_mean_is_refused():
         square(equations, points=150).solve()
 
 
+@pytest.mark.parametrize("centre", [(0.5, 0.5), (0.6, 0.55)])
+def test_slopes_all_around_regions_are_refused(centre: tuple[float, float]):
+    """Any constant may be added on both sides of an interface as well."""
+    problem = cnf.Problem(
+        "x y",
+        domain=cnf.Box((0, 0), (1, 1)),
+        regions={"core": cnf.domains.Disk(centre, 0.25)},
+        parameters={"k": {"core": 1, "rest": 1}},
+        equations={
+            "interior": r"-\nabla\cdot(k \nabla u) = 2 \pi^2 \cos(\pi x) \cos(\pi y)",
+            "boundary": r"\partial_n u = 0",
+        },
+    )
+    with pytest.raises(UnderdeterminedError, match="up to a constant"):
+        problem.solve()
+
+
 def test_wave_without_velocity_is_refused():
     equations = {"interior": "u_{tt} = u_{xx}", "boundary": "u = 0", "t = 0": r"u = \sin(\pi x)"}
     with pytest.raises(UnderdeterminedError, match="time derivative of order 2"):

@@ -20,6 +20,7 @@ from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
 from cnf.pde.patches.adapting import ROUNDS, adapt
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.evening import PARTS, is_steady
+from cnf.pde.patches.following import free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
@@ -33,13 +34,14 @@ from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.slabs import Slabs
 from cnf.pde.patches.solid import Solid, is_curved_solid, space_of
 from cnf.pde.problems.answer import Answer, measure_errors
+from cnf.pde.problems.balance import contradictions
 from cnf.pde.problems.between import Between, look_between
-from cnf.pde.problems.check import refuse_bare_parts, refuse_missing_starts
+from cnf.pde.problems.check import check_problem, refuse_bare_parts, refuse_missing_starts
 from cnf.pde.problems.coverage import boundary_gaps, crowded
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
-from cnf.pde.problems.solving import refuse_open
+from cnf.pde.problems.solving import refuse_open, undetermined
 from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
 from cnf.systems.tied import CellExpansion
@@ -65,6 +67,7 @@ def solve_on_patches(
     refuse_unsuitable(problem)
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
+    refuse_free_motions(problem)
     if most > 1 and problem.solving.underdetermined == "refuse" and boundary_gaps(problem):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)
@@ -112,6 +115,8 @@ def solve_on_patches(
     if share_left_open(answer, mesh, solution.certificate.conditions) > FEW_LEFT_OPEN + share_at_corners(answer):
         # No condition is missing, so these patches have too few points: fields of all degrees may agree on anything.
         answer = replace(answer, measured=math.inf)
+    if problem.solving.underdetermined != "refuse" and contradictions(problem):
+        answer = replace(answer, measured=math.inf)  # there is no solution that it could be near to
     return replace(answer, seconds=time.perf_counter() - started)
 
 
@@ -210,6 +215,18 @@ def look_across(question: Question, solution: Solution, probes: Probes) -> Betwe
 def field_size(values: Tensor, probes: Probes) -> float:
     """Of a field with values (P, C) at the probes: root mean square over points and channels."""
     return float(probes.size(values).square().mean().sqrt()) or 1.0
+
+
+def refuse_free_motions(problem: Problem) -> None:
+    """Refuse a problem whose conditions all hold for a constant, or a motion of first degree, beside any solution.
+
+    Its patches leave out as many conditions inside as there are such motions: nothing else would tell.
+    """
+    domain = problem.domain
+    if problem.solving.underdetermined == "refuse" and len(
+        free_motions(problem.constraints, domain.lower, domain.upper)
+    ):
+        raise undetermined("All of them hold for a constant, or a motion as of a body", check_problem(problem).missing)
 
 
 def refuse_unsuitable(problem: Problem) -> None:

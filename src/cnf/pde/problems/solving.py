@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cnf.certificate import judge
@@ -73,11 +74,13 @@ def refuse_open(answer: Answer, fitted: bool = False) -> None:
             break
     else:
         return
-    if hints:
-        why = f"Missing: {'; '.join(hints)}. Add this or more points"
-    else:
-        why = f"{min(lost, 1):.0%} of a test field is lost when it is found again from them. Add conditions or points"
-    raise UnderdeterminedError(
-        f"the conditions do not determine the field. {why}, or ask for the smoothest field with "
+    raise undetermined(f"{min(lost, 1):.0%} of a test field is lost when it is found again from them", hints)
+
+
+def undetermined(otherwise: str, missing: Sequence[str]) -> UnderdeterminedError:
+    """What is missing, or else how that is known."""
+    why = f"Missing: {'; '.join(missing)}. Add this" if missing else f"{otherwise}. Add conditions"
+    return UnderdeterminedError(
+        f"the conditions do not determine the field. {why} or more points, or ask for the smoothest field with "
         "underdetermined = 'minimum-norm' in [solve]"
     )
