@@ -20,6 +20,7 @@ from cnf.pde.patches.solid_cells import first_solid_cells
 from cnf.pde.problems.on_patches import question_of
 from cnf.systems import tied
 from cnf.systems.tied import Tied
+from tests.pde.plan_memory import arrays_of_factor
 
 HOLE = Difference(Box((0, 0, 0), (1, 1, 1)), [Ball((0.5, 0.5, 0.5), 0.3)])
 WAVE = r"\sin(2x + 1)\cos(y) e^z"
@@ -79,9 +80,7 @@ def test_memory_needed_is_what_is_taken(domain: cnf.domains.Domain, large: int, 
     field = build_field(question, orders_of(question), mesh)
     with torch.no_grad():
         plan = Tied(()).plan(field.basis, field.constraints)
-    factors = [*plan.factor.local, *(front.factor for front in plan.factor.fronts)]
-    arrays = [a for f in factors for a in (f.reflections, f.turn, f.turned) if a is not None]
-    arrays += [front.held for front in plan.factor.fronts]
+    arrays = arrays_of_factor(plan)
     if large:
         arrays += [plan.system.table.numpy(), plan.system.vectors.numpy(), plan.guides.table.numpy()]
     else:

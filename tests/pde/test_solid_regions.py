@@ -21,6 +21,7 @@ from cnf.pde.patches.solid import Solid
 from cnf.pde.patches.solid_climbing import cells_of_solid
 from cnf.pde.problems.on_patches import question_of
 from cnf.systems.tied import Tied
+from tests.pde.plan_memory import arrays_of_factor
 
 BLOCK, ROUND = Box((-1, -1, -1), (1, 1, 1)), Ball((0, 0, 0), 1.0)
 BALL = Ball((0.1, 0.15, -0.05), 0.4)
@@ -118,9 +119,7 @@ def test_memory_across_interfaces_is_what_is_taken():
     field = build_field(question, orders_of(question), mesh)
     with torch.no_grad():
         plan = Tied(()).plan(field.basis, field.constraints)
-    factors = [*plan.factor.local, *(front.factor for front in plan.factor.fronts)]
-    arrays = [a for f in factors for a in (f.reflections, f.turn, f.turned) if a is not None]
-    arrays += [front.held for front in plan.factor.fronts]
+    arrays = arrays_of_factor(plan)
     arrays += [plan.system.table.numpy(), plan.system.vectors.numpy(), plan.guides.table.numpy()]
     arrays += list(plan.factor.metric.triangles.values())
     taken = sum(a.nbytes for a in arrays)

@@ -24,7 +24,7 @@ from cnf.bases.corner_functions import CornerDerivative, CornerFunctions
 from cnf.bases.cover import Cover
 from cnf.bases.edge_functions import EdgeFunctions, centre_of, read_corner
 from cnf.bases.local_functions import Given, Index, LocalFunctions, Products, summed
-from cnf.bases.partition import Partition
+from cnf.bases.piecewise_parts import checked_corners, checked_degrees, checked_local, from_tables, tables
 from cnf.bases.properties import Properties
 from cnf.bases.ties import Guide, Tie, checked_guide, checked_strengths, checked_tie
 from cnf.constraints import Constraint, Space
@@ -81,7 +81,7 @@ class Piecewise(Basis):
         if len(given) != dimension or not all(isinstance(p, int) and 0 <= p <= HIGHEST for p in given):
             raise BasisError(f"a degree is a whole number from 0 to {HIGHEST}, or one per coordinate; got {degree!r}")
         if isinstance(cells, Tensor):  # as it is saved
-            cells = _from_tables(cells, patch, frames, regions, dimension, time is not None)
+            cells = from_tables(cells, patch, frames, regions, dimension, time is not None)
         if cells.dimension != dimension:
             raise BasisError(f"the cells have {cells.dimension} coordinates, the space has {dimension}")
         self.cells, self.degree = cells, tuple(given)
@@ -92,10 +92,10 @@ class Piecewise(Basis):
         self.strengths = checked_strengths(strengths, cells.count)
         self.without_corner, self.time, self.corner_depth = tuple(without_corner), time, corner_depth
         self.corners = tuple(map(read_corner, corners))
-        self.at_corner = _checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
-        self.channel_degrees = _checked_degrees(channel_degrees, self.degree, len(space.channels))
+        self.at_corner = checked_corners(at_corner, self.corners, cells.count, len(space.channels), dimension)
+        self.channel_degrees = checked_degrees(channel_degrees, self.degree, len(space.channels))
         super().__init__(space)
-        self.local = _checked_local(local, space, self.channel_degrees)
+        self.local = checked_local(local, space, self.channel_degrees)
         self.smoothness = None if local is None else local.smoothness
         self._size = cells.count * self.local_size
 
@@ -187,7 +187,7 @@ class Piecewise(Basis):
     def config(self) -> dict:
         return {
             "space": self.space,
-            **_tables(self.cells),
+            **tables(self.cells),
             "degree": list(self.degree),
             "ties": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.ties],
             "loose": [[tie.condition, tie.first, tie.second, tie.beyond] for tie in self.loose],
@@ -202,81 +202,6 @@ class Piecewise(Basis):
             "channel_degrees": None if self.channel_degrees is None else [list(d) for d in self.channel_degrees],
             "local": self.local,
         }
-
-
-def _tables(cells: Cells | Cover) -> dict[str, object]:
-    """Cells and, for a cover, the patches of each, the frames (patches, 2 D) and the regions, as they are saved."""
-    if isinstance(cells, Cells):
-        return {"cells": torch.from_numpy(cells.table())}
-    frames = np.concatenate([cells.lower, cells.upper], axis=1)
-    return {
-        "cells": torch.from_numpy(cells.cells.table()),
-        "patch": torch.from_numpy(cells.patch),
-        "frames": torch.from_numpy(frames),
-        "regions": None if cells.partition is None else cells.partition.shapes,
-    }
-
-
-def _from_tables(
-    cells: Tensor,
-    patch: Tensor | None,
-    frames: Tensor | None,
-    regions: Sequence | None,
-    dimension: int,
-    timed: bool,
-) -> Cells | Cover:
-    tree = Cells.from_table(cells.detach().to(torch.float64).cpu().numpy(), dimension)
-    if patch is None or frames is None:
-        return tree
-    ends = frames.detach().to(torch.float64).cpu().numpy()
-    if ends.ndim != 2 or ends.shape[1] != 2 * dimension or patch.is_floating_point():
-        raise BasisError(f"frames are saved as (patches, {2 * dimension}) and patches as whole numbers")
-    partition = None if regions is None else Partition(regions, dimension - timed)
-    return Cover(tree, patch.cpu().numpy(), ends[:, :dimension], ends[:, dimension:], partition)
-
-
-def _checked_corners(
-    given: Sequence[int] | np.ndarray | Tensor | None,
-    corners: Sequence[CornerFunctions | EdgeFunctions],
-    patches: int,
-    channels: int,
-    dimension: int,
-) -> np.ndarray:
-    if given is None:
-        return np.full(patches, -1)
-    found = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-    whole = found.shape == (patches,) and np.issubdtype(found.dtype, np.integer)
-    if not whole or (found < -1).any() or (found >= len(corners)).any():
-        raise BasisError(f"`at_corner` names one of {len(corners)} corners or -1 for each of the {patches} patches")
-    kind = CornerFunctions if dimension == 2 else EdgeFunctions
-    if corners and (dimension > 3 or any(not isinstance(c, kind) or c.channels != channels for c in corners)):
-        raise BasisError(
-            f"functions of corners are for two coordinates, those of edges for three; both need profiles for all "
-            f"{channels} channels"
-        )
-    return found.astype(np.int64)
-
-
-def _checked_degrees(
-    given: Sequence[Sequence[int]] | None, degree: tuple[int, ...], channels: int
-) -> tuple[tuple[int, ...], ...] | None:
-    if given is None:
-        return None
-    found = tuple(tuple(degrees) for degrees in given)
-    whole = all(isinstance(p, int) and p >= 0 for degrees in found for p in degrees)
-    if not whole or len(found) != channels or any(len(degrees) != len(degree) for degrees in found):
-        raise BasisError(f"`channel_degrees` has a degree per coordinate for each of the {channels} channels")
-    return found
-
-
-def _checked_local(given: Basis | None, space: Space, channel_degrees: object) -> Basis | None:
-    if given is None:
-        return None
-    if not isinstance(given, Basis) or given.dimension != len(space.coordinates) or not given.shared:
-        raise BasisError(f"`local` is a basis of {len(space.coordinates)} coordinates that all channels share")
-    if channel_degrees is not None:
-        raise BasisError("chosen functions are for channels of the same order; leave `channel_degrees` or `local` out")
-    return given
 
 
 @dataclass(frozen=True)

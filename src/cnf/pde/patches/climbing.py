@@ -173,12 +173,12 @@ class Climb:
     def refuse_if_too_large(self, mesh: Mesh) -> None:
         needed, there = self._needed(mesh), memory_there_is()
         if needed > there:
-            do = "use method = 'waves', or a simpler domain"
+            advice = "use method = 'waves', or a simpler domain"
             if self.question.regions is not None:  # which waves do not know, and which may be too small for their cells
-                do = "make the domain simpler, or regions that are very small beside it larger"
+                advice = "make the domain simpler, or regions that are very small beside it larger"
             raise ProblemError(
                 f"the coarsest patches that follow this domain and its formulas are {mesh.patches.count}, which take "
-                f"about {needed / GIGA:.1f} GB where {there / GIGA:.1f} GB can be had; {do}"
+                f"about {needed / GIGA:.1f} GB where {there / GIGA:.1f} GB can be had; {advice}"
             )
 
     def _adapted(self) -> Adapted:

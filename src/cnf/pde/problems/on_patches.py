@@ -223,10 +223,12 @@ def refuse_free_motions(problem: Problem) -> None:
     Its patches leave out as many conditions inside as there are such motions: nothing else would tell.
     """
     domain = problem.domain
-    if problem.solving.underdetermined == "refuse" and len(
-        free_motions(problem.constraints, domain.lower, domain.upper)
-    ):
-        raise undetermined("All of them hold for a constant, or a motion as of a body", check_problem(problem).missing)
+    if problem.solving.underdetermined != "refuse":
+        return
+    if len(free_motions(problem.constraints, domain.lower, domain.upper)):
+        missing = "; ".join(check_problem(problem).missing)
+        free = "All of them hold for a constant, or a motion as of a body, as well. Give a value somewhere, or a mean"
+        raise undetermined(f"Missing: {missing}" if missing else free)
 
 
 def refuse_unsuitable(problem: Problem) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cnf.certificate import judge
@@ -74,13 +73,13 @@ def refuse_open(answer: Answer, fitted: bool = False) -> None:
             break
     else:
         return
-    raise undetermined(f"{min(lost, 1):.0%} of a test field is lost when it is found again from them", hints)
+    lose = f"{min(lost, 1):.0%} of a test field is lost when it is found again from them. Add conditions or more points"
+    raise undetermined(f"Missing: {'; '.join(hints)}. Add this or more points" if hints else lose)
 
 
-def undetermined(otherwise: str, missing: Sequence[str]) -> UnderdeterminedError:
-    """What is missing, or else how that is known."""
-    why = f"Missing: {'; '.join(missing)}. Add this" if missing else f"{otherwise}. Add conditions"
+def undetermined(why: str) -> UnderdeterminedError:
+    """`why` says what is missing and what to add, for there is another way than that."""
     return UnderdeterminedError(
-        f"the conditions do not determine the field. {why} or more points, or ask for the smoothest field with "
+        f"the conditions do not determine the field. {why}, or ask for the smoothest field with "
         "underdetermined = 'minimum-norm' in [solve]"
     )
