@@ -45,6 +45,8 @@ from cnf.pde.patches.solid_climbing import climb_solid
 from cnf.pde.patches.starting import for_the_start
 from cnf.solution import Solution
 
+CLOSELY, CLOSEST = 0.1, 1e-9  # of the goal: how closely formulas are followed, and the closest at all
+DURING, AT_LEAST = 10.0, 1e-3  # the same in the plane during time, and how closely at least: see `closeness`
 DETAIL = 1e-5  # to which formulas are followed at least where detail is carried along: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
@@ -212,7 +214,7 @@ def known_cells(
         cells_to_begin_with(question, corners),
         followed_by(question.domain, degree),
         asked_formulas(question, orders),
-        max(0.1 * goal, 1e-9) if not carried else min(max(0.1 * goal, 1e-9), DETAIL),
+        closeness(question, carried, goal),
         question.seed,
         orders.time,
     )
@@ -225,6 +227,19 @@ def known_cells(
         functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
     return evened(cells, orders.time) if is_steady(question) else cells
+
+
+def closeness(question: Question, carried: bool, goal: float) -> float:
+    """To which part of its largest value every formula is followed before anything is solved.
+
+    What polynomials leave of a source oscillates within a cell, and diffusion and time smooth that: in the plane during
+    time, fields are a thousand times closer than their sources, and slabs are too dear to do without that.
+    """
+    if carried:
+        return min(max(CLOSELY * goal, CLOSEST), DETAIL)
+    if question.time is not None and question.domain.dimension == 3:
+        return max(min(DURING * goal, AT_LEAST), CLOSEST)
+    return max(CLOSELY * goal, CLOSEST)
 
 
 def time_for(cells: int, functions: int, target: float | None, seconds: float | None) -> float:
