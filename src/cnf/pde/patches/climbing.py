@@ -165,7 +165,7 @@ class Climb:
         return self.probes.within(found.mesh.cells, self.question.domain)
 
     def _needed(self, mesh: Mesh) -> float:
-        return memory_needed(mesh, len(self.question.space.channels))
+        return memory_needed(mesh, len(self.question.space.channels), sum(self.orders.multipliers))
 
     def _fits(self, mesh: Mesh) -> bool:
         return self._needed(mesh) <= memory_there_is()

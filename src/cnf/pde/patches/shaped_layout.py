@@ -76,13 +76,13 @@ class ShapedLayout:
     guiding_borders: Mapping[tuple[int, str], Border] = field(default_factory=dict)
     local: tuple[np.ndarray, np.ndarray] | None = None
 
-    @property
-    def count(self) -> int:
-        """Points of all conditions of a channel."""
+    def conditions(self, channels: int, multipliers: int = 0) -> int:
+        """As many as the points make for so many channels, some of them multipliers: these have no boundary."""
         tied = sum(len(seam.points) for seam in self.seams.values())
         tied += sum(len(border.points) for border in self.borders.values())
         start = 0 if self.start is None else len(self.start)
-        return len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied + start
+        own = len(self.interior) + sum(len(arc.points) for arc in self.arcs) + tied + start
+        return (channels - multipliers) * own + multipliers * len(self.restrained)
 
 
 def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:

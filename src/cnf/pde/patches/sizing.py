@@ -35,14 +35,15 @@ USABLE = 0.8  # of the memory there is
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
 
 
-def memory_needed(mesh: Mesh, channels: int = 1) -> float:
-    """Bytes that a solid takes to be solved on, about."""
+def memory_needed(mesh: Mesh, channels: int = 1, multipliers: int = 0) -> float:
+    """Bytes that a solid takes to be solved on, about; `multipliers` are those of the channels that are not tied."""
     if isinstance(mesh.shaped, Slabs):
         return _during_time(mesh.shaped, mesh.degree, channels)
     assert isinstance(mesh.shaped, Solid)
-    tables, loose, merged = _tables_and_merges(mesh.shaped, max(mesh.degree), channels)
+    tied = channels - multipliers
+    tables, loose, merged = _tables_and_merges(mesh.shaped, max(mesh.degree), tied, multipliers)
     p, count = max(mesh.degree), mesh.shaped.cover.count
-    used = channels * ((p + 1) ** 3 - 3 * p - 1)  # no products of two highest degrees
+    used = tied * ((p + 1) ** 3 - 3 * p - 1) + multipliers * (p - 1) ** 3  # no products of two highest degrees
     kept = FACTORS if count * used**2 > LARGE and not loose else LOCAL
     return NUMBER * (kept * tables + loose + merged)
 
@@ -60,9 +61,12 @@ def _during_time(slabs: Slabs, degree: tuple[int, ...], channels: int) -> float:
     return NUMBER * (min(len(kinds), KEPT) * factors + rows + POINT * functions)
 
 
-def _tables_and_merges(solid: Solid, p: int, channels: int) -> tuple[float, float, float]:
-    """Numbers in tables as large as all functions of a patch squared, in ties that are fitted, and in merges."""
-    functions = channels * (p + 1) ** 3
+def _tables_and_merges(solid: Solid, p: int, channels: int, multipliers: int = 0) -> tuple[float, float, float]:
+    """Numbers in tables as large as all functions of a patch squared, in ties that are fitted, and in merges.
+
+    Of so many `channels` that are tied, and `multipliers` beside them.
+    """
+    functions = channels * (p + 1) ** 3 + multipliers * (p - 1) ** 3
     frame = solid.cover.upper - solid.cover.lower
     inner = [part for part in solid.parts if part.second >= 0]
     pairs = np.array([(part.first, part.second) for part in inner]).reshape(-1, 2)

@@ -15,6 +15,7 @@ from cnf.pde.patches.solid import shapes_to_cut
 from cnf.pde.patches.solid_surface import surfaces_of
 
 TURNING = 1.8, 1.2  # radians that the boundary may turn in a cell, and an interface: it bounds patches on both sides
+ROUND = 2.0  # the same where the boundary bends around the domain: an eighth of a ball
 WIDEST = 2.0  # radii of the boundary: the width of cells that it cuts
 FEW = 5  # points of a surface in a cell, from which on its radius is known
 COARSEST, DEEPEST = 2, 5  # halvings of the box around the domain
@@ -39,7 +40,7 @@ def first_solid_cells(domain: Domain, regions: Regions | None = None) -> Cells:
             wide = np.flatnonzero(cells.upper[:, axis] - cells.lower[:, axis] > 0.6 * side)
             cells = cells.cut(wide, axis, away_from(touching[axis], cells, wide, axis))
     for _ in range(DEEPEST):
-        crowded = np.max([_turning(shape, cells) for shape in shapes], axis=0) > TURNING[len(shapes) > 1]
+        crowded = np.any([_turns(shape, cells, len(shapes) > 1) for shape in shapes], axis=0)
         cut = np.repeat(crowded[:, None], 3, axis=1)
         if len(shapes) == 1:  # fields around a ball fade over its radius, in cells that have a small cap of it too
             cut |= (cells.upper - cells.lower) * _bending(domain, cells)[:, None] > WIDEST
@@ -71,16 +72,22 @@ def flat_sides(domain: Domain, axis: int, shapes: Sequence[Domain] = ()) -> list
     return kept if len(kept) <= FLAT_CUTS else []
 
 
-def _turning(domain: Domain, cells: Cells) -> np.ndarray:
-    """By how much the normals of the curved boundary differ in every cell, (n,)."""
-    found = np.zeros(cells.count)
+def _turns(domain: Domain, cells: Cells, interfaces: bool) -> np.ndarray:
+    """Whether the normals of the curved boundary differ by too much, in every cell, (n,) bool.
+
+    What lies inside of a ball is smooth up to its middle; what lies around it may vary over its radius.
+    """
+    found = np.zeros(cells.count, dtype=bool)
     surfaces = surfaces_of(domain, cells)
     for cell in np.unique(np.concatenate([s.cells for s in surfaces])) if surfaces else ():
-        normals = np.concatenate([s.normals[s.cells == cell] for s in surfaces])
+        points, normals = (
+            np.concatenate([getattr(s, n)[s.cells == cell] for s in surfaces]) for n in ("points", "normals")
+        )
         middle = normals.mean(axis=0)
         length = np.linalg.norm(middle)
         lowest = (normals @ middle).min() / length if length > 0.1 else -1.0
-        found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1))
+        around = not interfaces and ((points - points.mean(axis=0)) * normals).sum() > 0  # normals lead apart
+        found[cell] = 2 * np.arccos(np.clip(lowest, -1, 1)) > (ROUND if around else TURNING[interfaces])
     return found
 
 

@@ -81,7 +81,7 @@ class _Layout:
         seams = self._seams()
         arcs, guiding = self._flat_boundary(), []
         guiding_contacts: list[Contact] = []
-        inside = []
+        inside, restrained = [], []
         usual = int(np.prod(self.inner))
         for patch in range(self.solid.cover.count):
             left, around = self.functions - int(self.taken[patch]), 0
@@ -100,16 +100,17 @@ class _Layout:
                     arcs += [arc for _, arc in exact]
                     guiding += [arc for _, arc in fitted]
                     around += outer
-            if self.solid.whole[patch]:
-                inside.append(self._inside(patch, min(left, usual)))
-            else:
-                inside.append(self._inside(patch, min(left - around, round(EXACT * usual))))
-        owners = np.repeat(np.arange(len(inside)), [len(points) for points in inside])
-        none = np.zeros((0, 3)), (owners, owners[:0])
+            held, left = (usual, left) if self.solid.whole[patch] else (round(EXACT * usual), left - around)
+            inside.append(self._inside(patch, min(left, held)))
+            restrained.append(inside[-1] if left >= held else self._inside(patch, held))
+        owners, restrained_owners = (
+            np.repeat(np.arange(len(own)), [len(points) for points in own]) for own in (inside, restrained)
+        )
         fitted_in = np.concatenate([np.zeros((0, 3)), *self._filling(np.flatnonzero(~self.solid.whole))])
         return ShapedLayout(
             np.concatenate(inside),
-            *none,
+            np.concatenate(restrained),
+            (owners, restrained_owners),
             tuple(arcs),
             seams,
             borders_at(self.solid, self.contacts, stiffness),

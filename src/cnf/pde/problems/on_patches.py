@@ -147,16 +147,17 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     basis, certificate = answer.field.basis, answer.certificate
     assert isinstance(basis, Piecewise)
     functions = int(basis.active().sum())
+    orders = orders_of(lowered(question_of(answer.problem)))
     in_space = mesh.shaped.slabs[0].shaped if isinstance(mesh.shaped, Slabs) else mesh.shaped
     if isinstance(in_space, Solid) and mesh.shaped_layout is not None:
-        beyond = mesh.shaped_layout.count * certificate.channels - conditions
-        return max(beyond, 0) / functions
+        laid_out = mesh.shaped_layout.conditions(certificate.channels, sum(orders.multipliers))
+        return max(laid_out - conditions, 0) / functions
     spatial = [p for k, p in enumerate(basis.degree) if k != basis.time]
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
-    room *= len(orders_of(lowered(question_of(answer.problem))).spread)  # others have as many conditions as functions
+    room *= len(orders.spread)  # others have as many conditions as functions
     free = functions - conditions
     return max(free - own * basis.cells.count * certificate.channels - room, 0) / functions
 
@@ -268,11 +269,17 @@ def refuse_unsuitable(problem: Problem) -> None:
     cut = not domain._is_box or is_curved_solid(domain, problem.regions)
     many = domain.dimension >= 3 and cut  # a solid, or the plane and time
     unlike = any(highest != wanted for highest in own) or (planar and not paired)
-    if cut and (unlike or (many and any(orders.multipliers))):
+    if cut and many and any(orders.multipliers) and (orders.time is not None or problem.regions is not None):
+        raise ProblemError(
+            "a pressure takes curved solids, and planar domains that are no boxes, without regions in space and "
+            "without time so far; use method = 'waves'",
+            WHERE,
+        )
+    if cut and unlike:
         raise ProblemError(
             "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
             "in all coordinates of space and of first order in time, in all channels, so far (without time, plates "
-            "such as \\Delta^2 u, and in the plane a pressure as well; during time, u_{tt} where sides run along the "
+            "such as \\Delta^2 u, and a pressure as well; during time, u_{tt} where sides run along the "
             "coordinates, and channels without derivatives in space, each with an equation of its own); use method = "
             "'waves'",
             WHERE,
