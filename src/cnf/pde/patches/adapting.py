@@ -20,6 +20,7 @@ from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.evening import evened, is_steady
 from cnf.pde.patches.formulas import follow
+from cnf.pde.patches.found_again import lost_share
 from cnf.pde.patches.interfaces import stiffness_of
 from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
 from cnf.pde.patches.mesh import Mesh, is_aligned
@@ -130,6 +131,7 @@ def cut_cells(
 
     def mesh_of(cells: Cells, degree: Sequence[int]) -> Mesh:
         found = Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
+        found = replace(found, first=orders if orders.first else None)
         return found if orders.time is None else replace(found, strength=min(1.0, STRONG / goal))
 
     def estimate_of(number: int) -> tuple[float, Round]:
@@ -141,7 +143,8 @@ def cut_cells(
         if shared and number:
             off = max(off, apart(found, rounds[number - 1]))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
-        known = max(off, missed(found.solution, probes), contradiction)
+        lost = lost_share(found, question, orders, probes)
+        known = max(off, missed(found.solution, probes), contradiction, lost)
         return (known if known > goal else max(known, found.violation)), finer
 
     try:

@@ -20,6 +20,7 @@ from cnf.operators import partial
 from cnf.operators.operator import Operator
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.aligned import borders_of
+from cnf.pde.patches.first_order import wanted_on_boundary
 from cnf.pde.patches.fitted import arc_sample, guide_strengths, make_guides, make_loose_ties
 from cnf.pde.patches.following import following, free_motions
 from cnf.pde.patches.interfaces import interface_ties
@@ -63,7 +64,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
         guide_strength=mesh.strength,
         local=local,
         corner_depth=max(1, counts.depth),
-        loose=make_loose_ties(question, orders_by_region(question), mesh),
+        loose=loose_ties(question, orders, mesh),
         strengths=guide_strengths(mesh),
     )
     given, functions = sum(c.rows for c in constraints) + basis.brought_conditions, int(basis.active().sum())
@@ -104,15 +105,26 @@ def boundary_samples(question: Question, mesh: Mesh, counts: Counts) -> dict[int
 
 
 def said_twice(question: Question, orders: Orders, mesh: Mesh) -> bool:
-    """Whether parts of the boundary of a planar shape have more conditions than equations of second order take."""
+    """Whether parts of the boundary of a planar shape have more conditions than its equations take."""
     if not isinstance(mesh.shaped, Shaped) or mesh.shaped_layout is None:
         return False
-    most = len(orders.channels) - sum(orders.multipliers)
     for arc in mesh.shaped_layout.arcs:
+        most = len(orders.channels) - sum(orders.multipliers)
+        if mesh.first is not None:
+            most = int(wanted_on_boundary(orders, arc.points, arc.normals).max())
         own = [k for k in range(len(question.places)) if question.holds(k, arc.curve, arc.points, arc.normals)]
         if sum(len(question.constraints[k].operator.rows) for k in own) > most:
             return True
     return False
+
+
+def conditions_wanted(question: Question, orders: Orders, mesh: Mesh) -> int:
+    """How many conditions there are inside and on the boundary of a planar shape if none is missing, of first order."""
+    assert mesh.shaped_layout is not None
+    inside = (len(interior(mesh, Counts(orders, mesh.degree), e, 0)) * len(e.operator.rows) for e in orders.equations)
+    return sum(inside) + sum(
+        int(wanted_on_boundary(orders, arc.points, arc.normals).sum()) for arc in mesh.shaped_layout.arcs
+    )
 
 
 def points_inside(question: Question, mesh: Mesh, counts: Counts) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -143,6 +155,8 @@ def interior(mesh: Mesh, counts: Counts, equation: Constraint, area: int) -> np.
         points, owner = layout.restrained if restrains else layout.interior, layout.owners[restrains]
         if layout.local is not None and counts.orders.is_local(equation):
             points, owner = layout.local
+        if mesh.first is not None:
+            points, owner = layout.by_orders[tuple(counts.orders.counted(equation))]
         return points[mesh.region[owner] == area]
     placed = interior_points(mesh.cells, counts, counts.orders.counted(equation))
     return placed[mesh.region == area].reshape(-1, mesh.cells.dimension)
@@ -209,6 +223,14 @@ def seam_ties(question: Question, orders: Orders, known: Mapping[tuple[int, str]
         for k, flux in enumerate(fluxes if (axis, "coarse") in known else ()):
             number = "" if len(fluxes) == 1 else f" {k + 1}"
             found.append(_tie(flux, known[axis, "coarse"], f"flux{number} across {name}{label}"))
+    return found
+
+
+def loose_ties(question: Question, orders: Orders, mesh: Mesh) -> list[Tie]:
+    """What must agree at more points than exact ties have: to come close to."""
+    found = make_loose_ties(question, orders_by_region(question), mesh)
+    if mesh.shaped_layout is not None and mesh.shaped_layout.guiding_seams:
+        found += seam_ties(question, orders, mesh.shaped_layout.guiding_seams)
     return found
 
 

@@ -42,7 +42,7 @@ def _motions(
     centre, half = (np.add(upper, lower) / 2), float(np.subtract(upper, lower).max()) / 2
     frame = conditions[0].operator._needs_frame()
     size = len(frame.channels) * (1 + len(frame.coordinates))
-    total = np.zeros((size, size))
+    parts = []
     for condition in conditions:
         scale = np.zeros(tuple(condition.values.shape)[::-1])  # (R, P)
         rows = np.zeros((*scale.shape, len(frame.channels), size // len(frame.channels)))
@@ -55,9 +55,11 @@ def _motions(
                     rows[r, :, request.channel] += values.reshape(-1, probe.nodes, values.shape[1]).sum(axis=1)
                     scale[r] += np.abs(factor).reshape(-1, probe.nodes).sum(axis=1)
         flat = (rows / np.where(scale > 0, scale, 1.0)[:, :, None, None]).reshape(-1, size)
-        total += flat.T @ flat / max(1, len(flat))
-    values, vectors = np.linalg.eigh(total)
-    return values, vectors
+        parts.append(np.linalg.qr(flat / np.sqrt(max(1, len(flat))), mode="r"))
+    # Of the rows, not of their products: rounding of these would pass for what conditions make of a free motion.
+    triangle = np.linalg.qr(np.concatenate([*parts, np.zeros((size, size))]), mode="r")
+    _, values, vectors = np.linalg.svd(triangle)
+    return values[::-1] ** 2, vectors[::-1].T
 
 
 def _of_first_degree(z: np.ndarray, index: tuple[int, ...]) -> np.ndarray:

@@ -16,6 +16,8 @@ from cnf.bases.edge_functions import Edge, EdgeFunctions
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.regions import Regions
 from cnf.pde.patches.aligned import Aligned
+from cnf.pde.patches.first_layout import lay_out_first
+from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.shaped import Shaped
 from cnf.pde.patches.shaped_layout import ShapedLayout, lay_out
 from cnf.pde.patches.slabs import Slabs, lay_out_slabs
@@ -39,6 +41,7 @@ class Mesh:
     stiffness: tuple[float, ...] = ()  # of the regions
     amplitudes: tuple[float, ...] = ()  # by how much the field varies in each of them, if that is known
     strength: float = 1.0  # of guides
+    first: Orders | None = None  # of equations of first order on a planar shape; None: of second order, or on a box
 
     @staticmethod
     def of(
@@ -83,6 +86,8 @@ class Mesh:
             return lay_out_slabs(self.shaped, self.degree, self.stiffness)
         if isinstance(self.shaped, Solid):
             return lay_out_solid(self.shaped, self.degree, self.stiffness)
+        if isinstance(self.shaped, Shaped) and self.first is not None:
+            return lay_out_first(self.shaped, self.degree, self.first)
         if isinstance(self.shaped, Shaped):
             return lay_out(self.shaped, self.degree, self.stiffness)
         return None

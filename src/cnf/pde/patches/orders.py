@@ -104,6 +104,12 @@ class Orders:
         return bool(own) and all(orders[k] == 2 for orders in own for k in self.spatial)
 
     @property
+    def first(self) -> bool:
+        """Whether no equation has derivatives of more than first order, along any coordinate, and there is no time."""
+        orders = {term.order for row in self.rows for term in row}
+        return self.time is None and max(orders) == 1 and all(any(h) for h in self.highest)
+
+    @property
     def spread(self) -> list[str]:
         """Channels that equations differentiate in space, so that neighbours must agree on them."""
         return [

@@ -60,7 +60,9 @@ class ShapedLayout:
     and "fluxes". `guides` are points (P, D) inside patches that are cut and `guiding_arcs` those of their boundary, at
     which what exact conditions leave open is fitted, `guiding_borders` the same of interfaces; `room` is how many
     functions per channel that is. `local` are the points (P, D) of equations without derivatives in space, as u_t = v,
-    as many as a patch has functions, and their patches (P,).
+    as many as a patch has functions, and their patches (P,). `by_orders`, for systems of first order, has points inside
+    and their patches for equations of every kind, by their orders along the coordinates; `guiding_seams` are points of
+    ties to come close to.
     """
 
     interior: np.ndarray
@@ -75,6 +77,8 @@ class ShapedLayout:
     room: int = 0
     guiding_borders: Mapping[tuple[int, str], Border] = field(default_factory=dict)
     local: tuple[np.ndarray, np.ndarray] | None = None
+    by_orders: Mapping[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    guiding_seams: Mapping[tuple[int, str], Seam] = field(default_factory=dict)
 
     def conditions(self, channels: int, multipliers: int = 0) -> int:
         """As many as the points make for so many channels, some of them multipliers: these have no boundary."""
@@ -103,7 +107,7 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] 
     room = 0
     for patch in range(shaped.cover.count):
         left = functions - int(taken[patch])
-        runs, lengths = _long_runs(shaped, patch)
+        runs, lengths = long_runs(shaped, patch)
         cut = not shaped.whole[patch]
         share = EXACT if cut else 1.0
         along_it = [share if run.interface < 0 else 1.0 for run in runs]
@@ -131,12 +135,12 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] 
         seams,
         _borders(shaped, along, stiffness),
         None,
-        *_guides(shaped, degree),
+        *guiding_points(shaped, degree),
         room,
     )
 
 
-def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[Arc, ...]]:
+def guiding_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[Arc, ...]]:
     """Points inside (P, 2) and arcs of the boundary, denser than polynomials of that degree can vary between them."""
     if shaped.whole.all():
         return np.zeros((0, 2)), ()
@@ -146,7 +150,7 @@ def _guides(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, tuple[
     inside += grid_inside(shaped, cut, tried, [GUIDES * (degree[0] + 1) * (degree[1] + 1)] * len(cut))
     arcs = []
     for patch in range(shaped.cover.count):
-        for run in _long_runs(shaped, patch)[0]:
+        for run in long_runs(shaped, patch)[0]:
             if run.interface < 0:
                 arcs.append(Arc(run.curve, *run.at((gauss(2 * max(degree)) + 1) / 2), patch))
     return np.concatenate(inside), tuple(arcs)
@@ -221,7 +225,7 @@ def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, n
     return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 
-def _long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
+def long_runs(shaped: Shaped, patch: int) -> tuple[list[Run], list[float]]:
     """The boundary of a patch, and how long its runs are in sides of the frame: what counts for polynomials.
 
     Where shapes meet, their boundaries end a little before or after the corner; what is that short gets no points.

@@ -18,18 +18,19 @@ from cnf.certificate import judge
 from cnf.certificate.sizes import natural_sizes
 from cnf.errors import CnfWarning, OverdeterminedError, ProblemError
 from cnf.pde.patches.adapting import ROUNDS, adapt
-from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.building import conditions_wanted, orders_of
 from cnf.pde.patches.evening import PARTS, is_steady
 from cnf.pde.patches.following import free_motions
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
 from cnf.pde.patches.mesh import Mesh, is_aligned
+from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
-from cnf.pde.patches.shaped import cuts_patches
+from cnf.pde.patches.shaped import Shaped, cuts_patches
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.slabs import Slabs
 from cnf.pde.patches.solid import Solid, is_curved_solid, space_of
@@ -38,6 +39,7 @@ from cnf.pde.problems.balance import contradictions
 from cnf.pde.problems.between import Between, look_between
 from cnf.pde.problems.check import check_problem, refuse_bare_parts, refuse_missing_starts
 from cnf.pde.problems.coverage import boundary_gaps, crowded
+from cnf.pde.problems.first_order import may_go_round, refuse_first_order, refuse_lost
 from cnf.pde.problems.places import HELD_OUT_FACE, sample
 from cnf.pde.problems.placing import ELSEWHERE
 from cnf.pde.problems.problem import Problem
@@ -68,7 +70,7 @@ def solve_on_patches(
     refuse_bare_parts(problem)
     refuse_missing_starts(problem)
     refuse_free_motions(problem)
-    if most > 1 and problem.solving.underdetermined == "refuse" and boundary_gaps(problem):
+    if most > 1 and problem.solving.underdetermined == "refuse" and (boundary_gaps(problem) or may_go_round(problem)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)
             solve_on_patches(problem, most=0)  # refuses a field that is open before it is refined in vain
@@ -91,6 +93,8 @@ def solve_on_patches(
         between = look_between(problem, solution, field_size(problem.asked_of(solution(probes.points)), probes))
         across = look_across(question, solution, probes)
         boundary = max(between.boundary, miss_values(problem, solution, probes))
+    if problem.solving.underdetermined == "refuse":
+        refuse_lost(question, orders_of(question), adapted.chosen, probes)
     judge(solution.certificate, "warn")
     trials = [as_trial(found) for found in adapted.rounds]  # Ctrl-C may come before a round was told
     measured = solution.certificate.exact, solution.certificate.worst
@@ -156,6 +160,9 @@ def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
     own = 0 if basis.without_corner or len(spatial) == 1 else 1 if len(spatial) == 2 else 12 * max(spatial)
     if basis.local is not None:  # more functions than conditions, on purpose
         own += basis.local.size - len(Products(basis.degree, basis.without_corner, basis.corner_depth).exponents)
+    if mesh.first is not None and isinstance(mesh.shaped, Shaped):
+        wanted = conditions_wanted(lowered(question_of(answer.problem)), mesh.first, mesh) + basis.brought_conditions
+        return max(wanted - conditions, 0) / functions
     room = 0 if mesh.shaped_layout is None else mesh.shaped_layout.room
     room *= len(orders.spread)  # others have as many conditions as functions
     free = functions - conditions
@@ -275,13 +282,15 @@ def refuse_unsuitable(problem: Problem) -> None:
             "without time so far; use method = 'waves'",
             WHERE,
         )
-    if cut and unlike:
+    if cut and not many and orders.first and problem.regions is None:
+        refuse_first_order(problem, lowered(question_of(problem)), orders)
+    elif cut and unlike:
         raise ProblemError(
             "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
             "in all coordinates of space and of first order in time, in all channels, so far (without time, plates "
-            "such as \\Delta^2 u, and a pressure as well; during time, u_{tt} where sides run along the "
-            "coordinates, and channels without derivatives in space, each with an equation of its own); use method = "
-            "'waves'",
+            "such as \\Delta^2 u, and a pressure as well, and in the plane first order throughout; during time, u_{tt} "
+            "where sides run along the coordinates, and channels without derivatives in space, each with an equation "
+            "of its own); use method = 'waves'",
             WHERE,
         )
     if not domain._is_box and orders.swings and cuts_patches(space_of(domain)):
@@ -293,6 +302,11 @@ def refuse_unsuitable(problem: Problem) -> None:
         )
     if is_curved_solid(domain, problem.regions) and orders.time is not None:
         refuse_during_time(problem)
+    refuse_unlike_orders(orders)
+
+
+def refuse_unlike_orders(orders: Orders) -> None:
+    """Channels of different orders, unless those of lower order are multipliers."""
     for axis in orders.spatial:
         different = {n for n in (highest[axis] for highest in orders.highest) if n}
         if len(different) > 1 and not any(orders.multipliers):
