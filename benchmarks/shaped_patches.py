@@ -132,6 +132,25 @@ def drained_holes(answer: cnf.Answer) -> float:
         return float(np.linalg.norm(answer(x)[:, 0].numpy() - exact) / np.linalg.norm(exact))
 
 
+def darcy() -> dict[str, object]:
+    """Fluxes beside a pressure around a closed hole, in first order."""
+    x, y = r"5 \cos(5x + 1)\cos(7y)", r"(-7 \sin(5x + 1)\sin(7y))"
+    equations = [
+        *({"on": "interior", "equation": e} for e in ("a + p_x = 0", "b + p_y = 0", f"a_x + b_y = 74 {SMOOTH}")),
+        {"on": "boundary except hole", "equation": f"p = {SMOOTH}"},
+        {"on": "hole", "equation": f"n_x a + n_y b = -n_x {x} - n_y {y}"},
+    ]
+    domain = Difference(Box((-1, -1), (1, 1)), Disk((0, 0), 0.3, name="hole"))
+    return entries(domain, equations, 1e-6, channels="a b p", exact={"a": f"-{x}", "b": f"-{y}", "p": SMOOTH})
+
+
+def carried() -> dict[str, object]:
+    """A layer of width 0.05 that is carried through a triangle."""
+    layer = r"\arctan((y - 0.5 x - 0.1) / 0.05)"
+    equations = {"interior": "u_x + 0.5 u_y = 0", "edge 1, edge 3": f"u = {layer}"}
+    return entries(Polygon([(0, 0), (1, 0.1), (0.3, 0.9)]), equations, 1e-6, exact=layer)
+
+
 DIRICHLET = {"interior": r"-\Delta u = 1", "boundary": "u = 0"}
 MIXED = {"interior": r"-\Delta u = 1", "edge 4": r"\partial_n u = 0", "boundary except edge 4": "u = 0"}
 LID = {"interior": r"\Delta u = 0", "y = 1": "u = 1", **dict.fromkeys(("x = 0", "x = 1", "y = 0"), "u = 0")}
@@ -150,6 +169,8 @@ CASES = (
     Case("L-shape, r^(2/3), torsion", entries(L_SHAPE, DIRICHLET, 1e-7), 1e-7, error=torsion),
     Case("mixed L-shape, r^(1/3)", entries(L_SHAPE, MIXED, 1e-7), 1e-7, error=against_finer),
     Case("cantilever", entries(BEAM, cantilever("4 y (1 - y)"), 1e-5, channels="u v"), 1e-5, 60, error=against_finer),
+    Case("first order: fluxes round a hole", darcy(), 1e-6),
+    Case("first order: layer through a triangle", carried(), 1e-6),
     Case("cantilever, even load", entries(BEAM, cantilever("1"), 1e-5, channels="u v"), 1e-5, 60, error=against_finer),
 )
 

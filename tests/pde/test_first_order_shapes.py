@@ -28,10 +28,10 @@ NORMAL, TANGENTIAL = f"n_x u + n_y v = n_x {WAVY} + n_y {OTHER}", f"n_x v - n_y 
 BOTH = {"u": WAVY, "v": OTHER}
 
 
-def problem(domain, channels: str, inside, edges: dict[str, str], exact=None, target: float = 1e-6) -> cnf.Problem:
+def problem(domain, channels: str, inside, edges: dict[str, str], exact=None, target: float = 1e-6, **more: str):
     equations = [{"on": "interior", "equation": row, "name": str(k)} for k, row in enumerate(inside)]
     equations += [{"on": on, "equation": edge, "name": f"on {on}"} for on, edge in edges.items()]
-    solve = {"method": "patches", "target": target}
+    solve = {"method": "patches", "target": target, **more}
     return cnf.Problem("x y", channels, domain=domain, equations=equations, exact=exact, solve=solve)
 
 
@@ -151,6 +151,14 @@ def test_sources_that_contradict_the_walls():
 def test_what_is_refused(asked: cnf.Problem, error: type[Exception], said: str):
     """What is open, contradicts itself or cannot be told is refused with one line, most of it before a solve."""
     with pytest.raises(error, match=said):
+        asked.solve()
+
+
+@pytest.mark.slow
+def test_no_smoothest_field():
+    """What flows round a hole stays open where the smoothest field is asked for, and patches do not pretend."""
+    asked = problem(PLATE, "u v", TURNING, {"boundary": NORMAL}, target=1e-2, underdetermined="minimum-norm")
+    with pytest.raises(ProblemError, match="no smoothest field"):
         asked.solve()
 
 

@@ -157,14 +157,21 @@ def may_go_round(problem: Problem) -> bool:
     return plane and max(orders) == 1 and len(problem.space.channels) > 1 and bool(len(holes_of(problem.domain)))
 
 
-def refuse_lost(question: Question, orders: Orders, found: Round, probes: Probes) -> None:
+def refuse_lost(problem: Problem, question: Question, found: Round, probes: Probes) -> None:
     """Refuse a field that is one of many: conditions that do not even give a known one back leave it open."""
-    if not (orders.first and isinstance(found.mesh.shaped, Shaped)):
+    orders = found.mesh.first
+    if orders is None or not isinstance(found.mesh.shaped, Shaped):
         return
     lost = lost_share(found, question, orders, probes, holes_of(question.domain))
-    if not lost <= LOST:
-        raise undetermined(
-            f"{min(lost, 1):.0%} of a known field is lost when it is found again from them; around a hole, normal "
-            "components alone leave open what flows round it, tangential ones what flows out of it. Give the other "
-            "component on a part of the boundary, or an integral"
+    if lost <= LOST:
+        return
+    if problem.solving.underdetermined != "refuse":
+        raise ProblemError(
+            "patches have no smoothest field for conditions of first order that leave it open; use method = 'waves'",
+            WHERE,
         )
+    raise undetermined(
+        f"{min(lost, 1):.0%} of a known field is lost when it is found again from them; around a hole, normal "
+        "components alone leave open what flows round it, tangential ones what flows out of it. Give the other "
+        "component on a part of the boundary, or an integral"
+    )

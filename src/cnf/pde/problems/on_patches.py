@@ -93,8 +93,7 @@ def solve_on_patches(
         between = look_between(problem, solution, field_size(problem.asked_of(solution(probes.points)), probes))
         across = look_across(question, solution, probes)
         boundary = max(between.boundary, miss_values(problem, solution, probes))
-    if problem.solving.underdetermined == "refuse":
-        refuse_lost(question, orders_of(question), adapted.chosen, probes)
+    refuse_lost(problem, question, adapted.chosen, probes)
     judge(solution.certificate, "warn")
     trials = [as_trial(found) for found in adapted.rounds]  # Ctrl-C may come before a round was told
     measured = solution.certificate.exact, solution.certificate.worst
