@@ -126,6 +126,21 @@ def test_memory_across_interfaces_is_what_is_taken():
     assert taken <= memory_needed(mesh) <= 4 * taken
 
 
+@pytest.mark.parametrize(("centre", "radius"), [((0.5, 0.5, 0.5), 0.01), ((0.3, 0.4, 0.6), 0.003)])
+def test_a_ball_that_lies_between_all_points_of_the_first_cells_is_found(centre: tuple[float, ...], radius: float):
+    """Cells begin thirty times as wide as it, and are cut to its size: its middle belongs to a patch of its own."""
+    cube = Box((0, 0, 0), (1, 1, 1))
+    equations = {"interior": r"-\nabla\cdot(k \nabla u) = 1", "boundary": "u = 0"}
+    given = {"regions": {"ball": Ball(centre, radius)}, "parameters": {"k": {"ball": 10, "rest": 1}}}
+    solid = first_mesh(cnf.Problem("x y z", domain=cube, equations=equations, **given), 3).shaped
+    assert isinstance(solid, Solid)
+    patch = int(solid.cover.locate(np.array([centre]))[0])
+    assert solid.cover.region[patch] == 0
+    assert (solid.cover.upper[patch] - solid.cover.lower[patch]).max() < 3 * radius
+    surface = np.concatenate([own.points for own in solid.boundary[patch]])
+    assert np.allclose(np.linalg.norm(surface - centre, axis=1), radius, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_sphere_in_a_uniform_field():
     """A sphere 100 times as conductive: u = 3 z / 102 inside, z + d z / r^3 outside; the estimate is within bounds."""

@@ -17,6 +17,7 @@ LATTICE = 16  # points along every coordinate by which a cell is judged
 STEP = 1e-7  # of the domain, to either side of the boundary
 HALVINGS, SECANTS = 70, 12  # on the way from a lattice point to the boundary
 SETTLED = 8e-16  # of the coordinates: points this near lie on it
+JUST = 1.25  # times the distance to the boundary: across it
 SLOPE = 1e-6  # of the domain: differences that give gradients
 
 
@@ -95,6 +96,8 @@ def onto(leaf: Domain, points: np.ndarray, reach: np.ndarray, size: float) -> Ar
     start = leaf._bound(points)
     way = np.sign(start)[:, None] * direction
     far = 2 * reach
+    beyond = np.sign(leaf._bound(points + far[:, None] * way)) == np.sign(start)
+    far[beyond] = np.minimum(far, JUST * np.abs(start))[beyond]  # a shape so small or thin that they end behind it
     there = np.sign(leaf._bound(points + far[:, None] * way)) != np.sign(start)
     placed = points[there] + _crossing(leaf, points[there], way[there], far[there])[:, None] * way[there]
     return placed, -_gradients(leaf, placed, SLOPE * size)
