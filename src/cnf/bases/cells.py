@@ -151,6 +151,20 @@ class Cells:
             found = found.cut(chosen, axis, at.tolist())
         return found
 
+    @staticmethod
+    def stacked(parts: Sequence[Cells], axis: int) -> Cells:
+        """Cells of several boxes, each of which begins along `axis` where the one before ends."""
+        found = Cells(parts[0].lower.min(axis=0).tolist(), parts[-1].upper.max(axis=0).tolist())
+        for k, part in enumerate(parts[:-1]):
+            found = found.cut([k], axis, [float(part.upper[:, axis].max())])
+        for k, part in enumerate(parts):
+            number = np.array([k])  # of the cells of this part
+            for chosen, across, at in part._cuts:
+                fresh = found.count + np.arange(len(chosen))
+                found = found.cut(number[chosen], across, at.tolist())
+                number = np.append(number, fresh)
+        return found
+
     def faces(self) -> list[Face]:
         """Every pair of cells that share more than an edge, and every face on the boundary."""
         found: list[Face] = []

@@ -44,6 +44,7 @@ from cnf.pde.patches.shaped import first_cells
 from cnf.pde.patches.solid import is_curved_solid
 from cnf.pde.patches.solid_climbing import climb_solid
 from cnf.pde.patches.starting import for_the_start
+from cnf.pde.patches.windows import can_be_continued, cells_by_windows
 from cnf.solution import Solution
 
 CLOSELY, CLOSEST = 0.1, 1e-9  # of the goal: how closely formulas are followed, and the closest at all
@@ -64,6 +65,7 @@ WORK = 3e-10  # seconds, times the third power of the functions of a cell: elimi
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 FAR, FEW = 100, 1 / 3  # times the target, and of the patches: then nobody asks whether a higher degree would do
+UNRESOLVED, LOST = 0.5, 4  # of a field: what equations miss where it is not followed at all, and rounds like that
 MANY = 20_000  # conditions from which on patience is short
 
 
@@ -120,7 +122,7 @@ def cut_cells(
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
     interrupted = False
-    raised = False
+    raised = slab_by_slab = False
     shared = not smooth and question.regions is not None  # and where regions meet, neither does the second opinion
 
     def probes_on(found: Round) -> Probes:
@@ -158,7 +160,7 @@ def cut_cells(
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
             moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
-            promising = min(last.worst, moved / NEARLY) <= goal or raised or first
+            promising = min(last.worst, moved / NEARLY) <= goal or raised or first or slab_by_slab
             if stuck or (promising and not (shared and len(rounds) == 1)):
                 estimates[len(rounds) - 1], finer = estimate_of(len(rounds) - 1)
                 good = sum(estimate <= goal for estimate in estimates.values())
@@ -170,8 +172,7 @@ def cut_cells(
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
                     continue
-            cells = refine(last, orders)
-            cells = evened(cells, orders.time) if is_steady(question) else cells
+            cells, slab_by_slab = next_cells(question, orders, rounds, goal, started, allowed)
             found = solve_round(question, orders, mesh_of(cells, degree))
         least = int(np.argmin([r.missed for r in rounds]))  # may be neither the first round nor the last
         if least not in estimates and min(estimates.values()) > goal:
@@ -188,6 +189,32 @@ def cut_cells(
     )
     estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.inf
     return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
+
+
+def next_cells(
+    question: Question,
+    orders: Orders,
+    rounds: Sequence[Round],
+    goal: float,
+    started: tuple[float, float],
+    allowed: float,
+) -> tuple[Cells, bool]:
+    """Smaller cells than those of the last round, and whether their slabs were refined one after the other.
+
+    So they are if the first rounds are nothing like a solution, as far as slabs can be solved that way.
+    """
+    last = rounds[-1]
+    functions = math.prod(p + 1 for p in last.mesh.degree) * last.channels
+
+    def enough(count: int) -> bool:
+        return count * functions > MOST_MARCHED or worked_since(started) > allowed
+
+    slabs = None
+    lost = len(rounds) == LOST and not any(found.worst <= UNRESOLVED for found in rounds)
+    if lost and last.mesh.base is None and can_be_continued(question, orders):
+        slabs = cells_by_windows(question, orders, last.mesh.cells, last.mesh.degree, goal, enough)
+    cells = refine(last, orders) if slabs is None else slabs
+    return (evened(cells, orders.time) if is_steady(question) else cells), slabs is not None
 
 
 def first_round(

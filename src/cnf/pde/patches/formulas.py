@@ -62,6 +62,7 @@ class Formula:
     position: float = 0.0
     meets: Meets = everywhere
     careful: bool = True  # whether sums are evaluated so that nothing is lost where they cancel
+    hidden: bool = True  # whether something may hide between points; not in a field that was followed itself
 
     def at(self, points: Tensor) -> Tensor:
         """(P, D) -> (P,)."""
@@ -238,8 +239,10 @@ def _looks(
     """
     most = min(max(2, round(per_cell ** (1 / max(1, len(formula.free))))), ALONG)
     counts = [1 if k == formula.axis else most for k in range(low.shape[1])]
-    seen = np.zeros(len(low), dtype=bool)
-    if formula.is_known:
+    seen = np.full(len(low), not formula.hidden)
+    if not formula.hidden:
+        counts = [1 if k == formula.axis else PER_DEGREE * (p + 1) for k, p in enumerate(degree)]
+    elif formula.is_known:
         units = formula.ranges(low, high).pace * (high - low)[:, formula.free]
         for k, many in zip(formula.free, np.where(np.isfinite(units), units, most).max(axis=0), strict=True):
             counts[k] = min(most, max(PER_DEGREE * (degree[k] + 1), math.ceil(PER_UNIT * many)))

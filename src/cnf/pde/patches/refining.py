@@ -24,6 +24,11 @@ def refine(last: Round, orders: Orders, across_time: bool = True) -> Cells:
     A cell beside a coarser one takes over what that one gets wrong, however small it is: then the coarser one is cut.
     Across time, all cells of a slab are cut together.
     """
+    return cut_together(last.mesh.cells, marked_cells(last, orders, across_time), orders.time)
+
+
+def marked_cells(last: Round, orders: Orders, across_time: bool = True) -> np.ndarray:
+    """Across which coordinates to cut every cell, (cells, D) bool."""
     cells, off, time = last.mesh.cells, last.off * last.shares, orders.time
     patches = last.mesh.patches_of_cells
     in_cell = np.where(patches >= 0, off[patches], -1.0)  # (cells, regions)
@@ -39,7 +44,7 @@ def refine(last: Round, orders: Orders, across_time: bool = True) -> Cells:
     cut[at_corner] = (width > 0.75 * width.max(axis=1, keepdims=True))[at_corner]  # r^lambda has no direction
     if last.mesh.shaped is not None:
         cut &= width > SMALLEST * np.subtract(cells.upper.max(axis=0), cells.lower.min(axis=0)).max()
-    return cut_together(cells, cut, time)
+    return cut
 
 
 def graded(cells: Cells) -> Cells:
