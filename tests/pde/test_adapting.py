@@ -18,6 +18,7 @@ from cnf.pde.patches.adapting import degrees_on
 from cnf.pde.patches.building import Mesh, build_field
 from cnf.pde.patches.refining import graded
 from cnf.pde.patches.rounds import Round
+from cnf.pde.patches.shaped_layout import ShapedLayout
 from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.on_patches import question_of, share_left_open
 from cnf.solvers.metric import Metric
@@ -143,8 +144,17 @@ def test_weights_are_corrected_as_long_as_that_helps(good: bool):
 def test_solids_are_open_below_the_rank_of_their_layout(rank: int, is_open: bool):
     """Two channels at 30 points ask for the rank 60; in solids functions outnumber conditions and do not count."""
     basis = Piecewise(cnf.Space("x y z", "u v"), Cells([0, 0, 0], [1, 1, 1]), 8)
-    answer = SimpleNamespace(field=SimpleNamespace(basis=basis), certificate=SimpleNamespace(channels=2))
-    mesh = SimpleNamespace(shaped=object.__new__(Solid), shaped_layout=SimpleNamespace(count=30))
+    equations = [
+        {"on": part, "equation": f"{left} {channel} = 0"}
+        for channel in "uv"
+        for part, left in (("interior", r"\Delta"), ("boundary", ""))
+    ]
+    problem = cnf.Problem("x y z", "u v", domain=cnf.domains.Ball((0, 0, 0), 1), equations=equations)
+    certificate = SimpleNamespace(channels=2)
+    answer = SimpleNamespace(field=SimpleNamespace(basis=basis), certificate=certificate, problem=problem)
+    none, arc = np.zeros((0, 3)), SimpleNamespace(points=np.zeros((10, 3)))
+    points = ShapedLayout(np.zeros((20, 3)), none, (none, none), (arc,), {}, {}, None, none, ())
+    mesh = SimpleNamespace(shaped=object.__new__(Solid), shaped_layout=points)
     assert (share_left_open(answer, mesh, rank) > 0) == is_open
 
 
