@@ -278,7 +278,7 @@ def separate_slab(
     later = np.flatnonzero(moment >= 0)
     count = np.arange(len(active) + 1)
     beginning_starts = np.searchsorted(owner[first], count)
-    if (np.diff(beginning_starts) != begins.sum(axis=1)).any():
+    if (np.diff(beginning_starts) > begins.sum(axis=1)).any():
         return None
     groups = grouped([owner[later], at.place[later]], moment[later], frame.count)
     tie_groups = grouped([tied_at.place], tied_moment, frame.count)

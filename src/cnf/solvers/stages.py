@@ -98,7 +98,7 @@ class StagedFactor:
     def __init__(self, slab: SeparatedSlab, centres: np.ndarray, guides: StageGuides | None = None):
         self.slab, self.guides = slab, guides
         frame, exists = slab.frame, slab.exists
-        self._begin = starting_factors(slab)
+        self._begin = starting_factors(slab, self._column)
         self._rates, self._vectors = stage_rates(frame)
         self._inverse = np.linalg.inv(self._vectors)
         self.stages: list[TiedFactor] = []
@@ -113,8 +113,13 @@ class StagedFactor:
         found = copy(self)
         found.slab, found.guides = slab, guides
         if not slab.starts_as(self.slab, tolerance):
-            found._begin = starting_factors(slab)
+            found._begin = starting_factors(slab, self._column)
         return found
+
+    @property
+    def _column(self) -> np.ndarray:
+        """What functions of space count, (S,): a cell that starts with fewer rows than functions takes smooth ones."""
+        return np.ones(self.slab.exists.shape[1]) if self.guides is None else self.guides.column
 
     @property
     def _solved(self) -> list[int]:
@@ -169,9 +174,8 @@ class StagedFactor:
         """(cells, S, q + 1)."""
         slab, frame = self.slab, self.slab.frame
         given = right[slab.beginning_rows]
-        start = np.stack(
-            [f.solve(given[a:b]) for f, (a, b) in zip(self._begin, pairwise(slab.beginning_starts), strict=True)]
-        )
+        parts = zip(self._begin, pairwise(slab.beginning_starts), strict=True)
+        start = np.stack([f.solve(given[a:b]) for f, (a, b) in parts]) * self._column
         rows = right[slab.own.rows] - slab.own.applied(slab.owner, start)[:, None]
         ties = tied[slab.tie_groups] - slab.ties(0.0).applied(start)[:, None]
         guided = None
@@ -217,10 +221,10 @@ class StagedFactor:
         right[slab.beginning_rows] -= applied(slab.beginning, owner, start)
 
 
-def starting_factors(slab: SeparatedSlab) -> list[LocalFactor]:
-    """Of the rows of what the slab starts with, cell by cell."""
+def starting_factors(slab: SeparatedSlab, column: np.ndarray) -> list[LocalFactor]:
+    """Of the rows of what the slab starts with, cell by cell, over functions that count as `column` (S,) says."""
     parts = zip(pairwise(slab.beginning_starts), slab.begins, strict=True)
-    return [LocalFactor.of(slab.beginning[a:b], own) for (a, b), own in parts]
+    return [LocalFactor.of(slab.beginning[a:b] * column, own) for (a, b), own in parts]
 
 
 def stage_rates(frame: Frame) -> tuple[np.ndarray, np.ndarray]:

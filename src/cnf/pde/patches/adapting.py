@@ -14,7 +14,7 @@ from cnf.bases.corner_functions import CornerFunctions
 from cnf.errors import ProblemError
 from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import orders_of
-from cnf.pde.patches.carrying import carried_cells, carries
+from cnf.pde.patches.carrying import carried_cells, carries, wave_cells
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
 from cnf.pde.patches.edges import edge_potentials
@@ -40,12 +40,13 @@ from cnf.pde.patches.rounds import (
 )
 from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
-from cnf.pde.patches.shaped import first_cells
+from cnf.pde.patches.shaped import first_cells, swings_on_cut_patches
 from cnf.pde.patches.solid import is_curved_solid
 from cnf.pde.patches.solid_climbing import climb_solid
 from cnf.pde.patches.starting import for_the_start
 from cnf.pde.patches.windows import can_be_continued, cells_by_windows
 from cnf.solution import Solution
+from cnf.solvers.stages import MOST_STAGES
 
 CLOSELY, CLOSEST = 0.1, 1e-9  # of the goal: how closely formulas are followed, and the closest at all
 DURING, AT_LEAST = 10.0, 1e-3  # the same in the plane during time, and how closely at least: see `closeness`
@@ -123,6 +124,7 @@ def cut_cells(
     estimates: dict[int, float] = {}  # by round
     interrupted = False
     raised = slab_by_slab = False
+    waves = swings_on_cut_patches(domain, orders.swings)
     shared = not smooth and question.regions is not None  # and where regions meet, neither does the second opinion
 
     def probes_on(found: Round) -> Probes:
@@ -134,7 +136,7 @@ def cut_cells(
     def mesh_of(cells: Cells, degree: Sequence[int]) -> Mesh:
         found = Mesh.of(cells, degree, domain, corners, base, question.regions, stiffness)
         found = replace(found, first=orders if orders.first else None)
-        return found if orders.time is None else replace(found, strength=min(1.0, STRONG / goal))
+        return found if orders.time is None else replace(found, strength=min(1.0, STRONG / goal), waves=waves)
 
     def estimate_of(number: int) -> tuple[float, Round]:
         """How far the field of a round may be off, and the field of higher degree that says so."""
@@ -158,6 +160,7 @@ def cut_cells(
             if most < 1:
                 return Adapted((found,), 0, math.inf, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
+            stuck |= waves and len(rounds) > 1 and last.missed > rounds[-2].missed  # they grow on smaller cells
             moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
             promising = min(last.worst, moved / NEARLY) <= goal or raised or first or slab_by_slab
@@ -169,6 +172,7 @@ def cut_cells(
                 before = estimates.get(len(rounds) - 2, math.inf) if raised else math.inf
                 gained = finer.missed < gain * last.missed and estimates[len(rounds) - 1] < gain * before
                 raised = gained and smooth and max(finer.mesh.degree) <= HIGHEST_DEGREE
+                raised &= not waves or finer.mesh.degree[-1] < MOST_STAGES  # the second opinion has a stage more
                 if raised:  # smooth enough: a higher degree is worth more than smaller cells
                     found, degree = finer, finer.mesh.degree
                     continue
@@ -209,6 +213,8 @@ def next_cells(
     def enough(count: int) -> bool:
         return count * functions > MOST_MARCHED or worked_since(started) > allowed
 
+    if last.mesh.waves:
+        return evened(halved_for_waves(question, orders, last), orders.time), False
     slabs = None
     lost = len(rounds) == LOST and not any(found.worst <= UNRESOLVED for found in rounds)
     if lost and last.mesh.base is None and can_be_continued(question, orders):
@@ -240,8 +246,9 @@ def known_cells(
 ) -> Cells:
     """As small as the domain and formulas ask for to reach a goal, before anything is solved."""
     carried = carries(question, orders)
+    begin = cells_to_begin_with(question, corners)
     cells = follow(
-        cells_to_begin_with(question, corners),
+        begin,
         followed_by(question.domain, degree),
         asked_formulas(question, orders),
         closeness(question, carried, goal),
@@ -250,11 +257,14 @@ def known_cells(
     )
     if question.domain._is_box and question.domain.dimension == 2 and question.time is None and not corners:
         cells = graded(cells)
-    if carried:
-        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+    functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
+    if swings_on_cut_patches(question.domain, orders.swings):
+        smallest, usual = ((c.upper - c.lower).min(axis=0) for c in (cells, begin))
+        widest = (begin.upper - begin.lower).max(axis=0) * smallest / usual
+        cells = wave_cells(question, orders, begin, degree, widest, MOST_MARCHED // (2 * functions))
+    elif carried:
         cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
     elif orders.time is not None:
-        functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
         cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
     return evened(cells, orders.time) if is_steady(question) else cells
 
@@ -270,6 +280,13 @@ def closeness(question: Question, carried: bool, goal: float) -> float:
     if question.time is not None and question.domain.dimension == 3:
         return max(min(DURING * goal, AT_LEAST), CLOSEST)
     return max(CLOSELY * goal, CLOSEST)
+
+
+def halved_for_waves(question: Question, orders: Orders, last: Round) -> Cells:
+    """Cells half as wide, and slabs as short as these allow, where waves travel through cut patches."""
+    cells, begin = last.mesh.cells, cells_to_begin_with(question, ())
+    widest = (cells.upper - cells.lower).max(axis=0) / 2
+    return wave_cells(question, orders, begin, last.mesh.degree, widest, MOST_MARCHED)
 
 
 def time_for(cells: int, functions: int, target: float | None, seconds: float | None) -> float:

@@ -42,6 +42,7 @@ class Mesh:
     amplitudes: tuple[float, ...] = ()  # by how much the field varies in each of them, if that is known
     strength: float = 1.0  # of guides
     first: Orders | None = None  # of equations of first order on a planar shape; None: of second order, or on a box
+    waves: bool = False  # travel through patches that the boundary cuts
 
     @staticmethod
     def of(
@@ -83,7 +84,7 @@ class Mesh:
     @cached_property
     def shaped_layout(self) -> ShapedLayout | None:
         if isinstance(self.shaped, Slabs):
-            return lay_out_slabs(self.shaped, self.degree, self.stiffness)
+            return lay_out_slabs(self.shaped, self.degree, self.stiffness, self.waves)
         if isinstance(self.shaped, Solid):
             return lay_out_solid(self.shaped, self.degree, self.stiffness)
         if isinstance(self.shaped, Shaped) and self.first is not None:

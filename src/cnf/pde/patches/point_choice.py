@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 3  # per coordinate and degree
 HAIR = 1e-3  # of a frame: how far inside points along the boundary are
+SEEN = 1e-3  # of the largest: polynomials that are smaller than this on a patch, beside what they are on its frame
 TOGETHER = 2**14  # points looked at in one go: more have all holes of a domain near them
 
 
@@ -49,13 +50,16 @@ def chosen_inside(shaped: Shaped, counts: Sequence[int], usual: Sequence[int]) -
     return [found[patch] for patch in range(shaped.cover.count)]
 
 
-def points_to_start_from(shaped: Shaped, degree: Sequence[int]) -> list[np.ndarray]:
+def points_to_start_from(shaped: Shaped, degree: Sequence[int], seen: bool = False) -> list[np.ndarray]:
     """As many points (P, 2) of every patch as it has functions of space, from which these follow best.
 
     Nearly Fekete's points, of those inside and along the boundary: polynomials between them stay within some ten times
     what they are at the points. So they do only if each point is chosen by functions that are orthogonal over what lies
     inside (over the frame of a cut patch, it is hundreds of times), and if the boundary has some: the field is steep
     there where it starts from data that contradict each other.
+
+    Polynomials that are next to nothing on a cut patch have points too, unless only what is `seen` there has: what such
+    a polynomial is multiplied by is rounded to anything, and waves would carry that on from slab to slab.
     """
     functions = (degree[0] + 1) * (degree[1] + 1) - 1
     tried = [[more * CANDIDATES * (p + 2) for p in degree] for more in (1, 2, 4)]
@@ -71,15 +75,23 @@ def points_to_start_from(shaped: Shaped, degree: Sequence[int]) -> list[np.ndarr
             edge = np.concatenate([points - HAIR * (high - low) * normals for points, normals in along])
             here = (edge >= low).all(axis=1) & (edge <= high).all(axis=1) & (shaped.cover.locate(edge) == patch)
             own = np.concatenate([own, edge[here & shaped.inside(edge)]])
-        found[patch] = own[_nearly_fekete((own - centre[patch]) / half[patch], degree, functions)]
+        found[patch] = own[_nearly_fekete((own - centre[patch]) / half[patch], degree, functions, seen)]
     return found
 
 
-def _nearly_fekete(unit: np.ndarray, degree: Sequence[int], functions: int) -> np.ndarray:
-    """Numbers of as many of the points (P, 2) of the reference cell as there are functions, the lowest of them."""
-    orthogonal, _ = np.linalg.qr(_products(unit, degree)[:, :functions])
+def _nearly_fekete(unit: np.ndarray, degree: Sequence[int], functions: int, seen: bool = False) -> np.ndarray:
+    """Numbers of as many of the points (P, 2) of the reference cell as there are functions, the lowest of them.
+
+    Or as many as combinations of these are `seen` at the points.
+    """
+    products = _products(unit, degree)[:, :functions]
+    if seen:
+        orthogonal, sizes, _ = np.linalg.svd(products, full_matrices=False)
+        orthogonal = orthogonal[:, sizes > SEEN * sizes[0]]
+    else:
+        orthogonal, _ = np.linalg.qr(products)
     _, pivot = scipy.linalg.qr(orthogonal.T, mode="r", pivoting=True)
-    return np.sort(pivot[:functions])
+    return np.sort(pivot[: orthogonal.shape[1]])
 
 
 def grid_inside(

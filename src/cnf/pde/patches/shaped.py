@@ -116,6 +116,11 @@ def cuts_patches(domain: Domain) -> bool:
     return not Shaped.of(domain, first_cells(domain)).whole.all()
 
 
+def swings_on_cut_patches(domain: Domain, swings: bool) -> bool:
+    """Whether something `swings` where the boundary of a planar domain runs through patches, during time."""
+    return swings and isinstance(domain, Timed) and not domain._is_box and cuts_patches(domain.space)
+
+
 def _cut_to_shape(domain: Domain, cells: Cells, regions: Regions | None) -> Cells:
     curves = _all_curves(domain, regions)
     turns = [_turning_points(curves, axis) for axis in (0, 1)]

@@ -27,6 +27,7 @@ from cnf.pde.patches.shaped import Segment, Shaped
 SHORT = 1e-4  # runs, in sides of a patch
 ALIKE = 2.0  # coefficients that differ by less than this factor
 EXACT = 0.7  # of as many conditions as functions, in patches that are cut
+EXACT_WAVES = 0.5  # the same where waves travel: with more, the longest slabs are not long enough to damp what grows
 GUIDES = 1.5  # points inside such a patch per function, at which what is left open is fitted
 GUIDING_GRIDS = (1.5, 2, 3, 4, 6)  # points along a coordinate of its frame, per function: the first that has so many
 
@@ -89,8 +90,12 @@ class ShapedLayout:
         return (channels - multipliers) * own + multipliers * len(self.restrained)
 
 
-def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
+def lay_out(
+    shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] = (), waves: bool = False
+) -> ShapedLayout:
     """Points for equations of second order; `stiffness` is the size of their coefficients, region by region.
+
+    During time, `waves` may travel.
 
     Polynomials on a patch that fills a part of its frame are hardly told apart by as many conditions, and what these
     leave nearly open is anything between the points: such a patch has fewer exact ones, and guides.
@@ -109,7 +114,7 @@ def lay_out(shaped: Shaped, degree: tuple[int, ...], stiffness: Sequence[float] 
         left = functions - int(taken[patch])
         runs, lengths = long_runs(shaped, patch)
         cut = not shaped.whole[patch]
-        share = EXACT if cut else 1.0
+        share = (EXACT_WAVES if waves else EXACT) if cut else 1.0
         along_it = [share if run.interface < 0 else 1.0 for run in runs]
         along_it = [part * length * max(degree) for part, length in zip(along_it, lengths, strict=True)]
         around = max(left - usual[0] * usual[1], round(sum(along_it)) - 1, 1) if runs else 0
@@ -219,9 +224,12 @@ def _opposite(others: list[_Stretch], arc: float) -> _Stretch:
     return min(others, key=distance)
 
 
-def start_points(shaped: Shaped, degree: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,)."""
-    found = points_to_start_from(shaped, degree)
+def start_points(shaped: Shaped, degree: tuple[int, ...], seen: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """As many points of every patch as it has functions of space, (P, 2), and the patch of each, (P,).
+
+    Or as many as are `seen` where it is cut.
+    """
+    found = points_to_start_from(shaped, degree, seen)
     return np.concatenate(found), np.repeat(np.arange(shaped.cover.count), [len(points) for points in found])
 
 

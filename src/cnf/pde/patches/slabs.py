@@ -6,6 +6,7 @@ as a patch has functions of space, where it takes over from the slab before, whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,8 +69,13 @@ class Slabs:
         return self.domain._inside(points)
 
 
-def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[float] = ()) -> ShapedLayout:
-    """Points for equations of second order in space and first order in time, (P, D); `stiffness` as for `lay_out`."""
+def lay_out_slabs(
+    slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[float] = (), waves: bool = False
+) -> ShapedLayout:
+    """Points for equations of second order in space and first order in time, (P, D); the rest as for `lay_out`.
+
+    Where `waves` travel, cut patches start from what is seen of their functions, and rates hold at as many points.
+    """
     duration, dimension = degree[-1], len(degree)
     known: dict[int, tuple[ShapedLayout, np.ndarray, np.ndarray]] = {}
     interior, restrained, arcs, seams = [], [], [], []
@@ -81,7 +87,7 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
     before: Slab | None = None
     for slab in slabs.slabs:
         if id(slab.shaped) not in known:
-            known[id(slab.shaped)] = _in_space(slab.shaped, degree[:-1], stiffness)
+            known[id(slab.shaped)] = _in_space(slab.shaped, degree[:-1], stiffness, waves)
         layout, points, owner = known[id(slab.shaped)]
         times = (slab.start + slab.end) / 2 + (slab.end - slab.start) / 2 * radau(duration)
         interior.append(_at(layout.interior, times))
@@ -93,7 +99,8 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
         arcs += [_arc_at(arc, times, slab.first) for arc in layout.arcs]
         guides.append(_at(layout.guides, times))
         guiding_arcs += [_arc_at(arc, times, slab.first) for arc in layout.guiding_arcs]
-        room += layout.room * duration
+        unseen = (math.prod(p + 1 for p in degree[:-1]) - 1) * slab.shaped.cover.count - len(points) if waves else 0
+        room += layout.room * duration + unseen * (duration + 2)  # of what starts, value and rate, and of rates
         for (axis, kind), seam in layout.seams.items():
             sides = (np.tile(side + slab.first, len(times)) for side in (seam.first, seam.second))
             seams.append((kind, Seam(axis, _at(seam.points, times), *sides)))
@@ -124,12 +131,12 @@ def lay_out_slabs(slabs: Slabs, degree: tuple[int, ...], stiffness: Sequence[flo
 
 
 def _in_space(
-    shaped: Shaped | Solid, degree: tuple[int, ...], stiffness: Sequence[float]
+    shaped: Shaped | Solid, degree: tuple[int, ...], stiffness: Sequence[float], waves: bool
 ) -> tuple[ShapedLayout, np.ndarray, np.ndarray]:
     """The points of a slab in space, and those at which it starts, with their patches."""
     if isinstance(shaped, Solid):
         return lay_out_solid(shaped, degree, stiffness), *solid_start_points(shaped, degree)
-    return lay_out(shaped, degree, stiffness), *start_points(shaped, degree)
+    return lay_out(shaped, degree, stiffness, waves), *start_points(shaped, degree, waves)
 
 
 def _arc_at(arc: Arc, times: np.ndarray, first: int) -> Arc:

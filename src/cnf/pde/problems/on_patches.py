@@ -30,7 +30,7 @@ from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.rates import with_rates
 from cnf.pde.patches.rounds import Round
-from cnf.pde.patches.shaped import Shaped, cuts_patches
+from cnf.pde.patches.shaped import Shaped, swings_on_cut_patches
 from cnf.pde.patches.shaped_layout import Border
 from cnf.pde.patches.slabs import Slabs
 from cnf.pde.patches.solid import Solid, is_curved_solid, space_of
@@ -287,18 +287,13 @@ def refuse_unsuitable(problem: Problem) -> None:
         raise ProblemError(
             "on domains that are no boxes, and around curved regions in space, patches take equations of second order "
             "in all coordinates of space and of first order in time, in all channels, so far (without time, plates "
-            "such as \\Delta^2 u, and a pressure as well, and in the plane first order throughout; during time, u_{tt} "
-            "where sides run along the coordinates, and channels without derivatives in space, each with an equation "
-            "of its own); use method = 'waves'",
+            "such as \\Delta^2 u, and a pressure as well, and in the plane first order throughout; in the plane during "
+            "time, u_{tt}, and channels without derivatives in space, each with an equation of its own); use method = "
+            "'waves'",
             WHERE,
         )
-    if not domain._is_box and orders.swings and cuts_patches(space_of(domain)):
-        raise ProblemError(
-            "equations with u_{tt}, or the same in first order, take planar domains whose sides run along the "
-            "coordinates so far, such as an L: where a boundary cuts patches, waves would grow from slab to slab; use "
-            "method = 'waves'",
-            WHERE,
-        )
+    if swings_on_cut_patches(domain, orders.swings):
+        refuse_on_cut_patches(problem)
     if is_curved_solid(domain, problem.regions) and orders.time is not None:
         refuse_during_time(problem)
     refuse_unlike_orders(orders)
@@ -335,6 +330,22 @@ def refuse_during_time(problem: Problem) -> None:
                 f"far, not {place.text!r}; use method = 'waves'",
                 ("equations", problem.equations[k].number, "on"),
             )
+
+
+def refuse_on_cut_patches(problem: Problem) -> None:
+    """What swings where a boundary cuts patches is held by stages that damp what such patches do not resolve."""
+    if lowered(question_of(problem)).asked is None:
+        raise ProblemError(
+            "where a boundary cuts patches, waves are written with u_{tt} so far, not as a system of first order; use "
+            "method = 'waves'",
+            WHERE,
+        )
+    if not is_steady(question_of(problem), normals=True):
+        raise ProblemError(
+            "where a boundary cuts patches, equations with u_{tt} and their conditions take coefficients that are "
+            "formulas without t so far (right-hand sides may be any); use method = 'waves'",
+            WHERE,
+        )
 
 
 def refuse_in_regions(problem: Problem) -> None:
