@@ -3,11 +3,11 @@
     python -m benchmarks.time_patches [NAME ...]
 
 Compared with known solutions: Fourier series, error functions, manufactured fields, d'Alembert's. Degrees were chosen
-on the disk and the plate with four holes, those of waves and the length of their slabs on the pulse on a string, slabs
-of solids on the block with values on its hole and on one mode of the ball, windows on the bump that drifts (with other
-constants beside it), sources in the plane on that of `benchmarks.engineering`; refinement is that of
-`benchmarks.patches`; nothing was chosen on the others. Times are processor seconds of one thread,
-everything included. Exit code 1 if a figure is missed.
+on the disk and the plate with four holes, those of waves and the length of their slabs on the pulse on a string, where
+a boundary cuts patches on a triangle and a disk, slabs of solids on the block with values on its hole and on one mode
+of the ball, windows on the bump that drifts (with other constants beside it), sources in the plane on that of
+`benchmarks.engineering`; refinement is that of `benchmarks.patches`; nothing was chosen on the others. Times are
+processor seconds of one thread, everything included. Exit code 1 if a figure is missed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ SWAYING = {
     "boundary": f"u = {SWAY}",
 }
 SINE, COSINE, DRUM = r"\sin(\pi x)", r"\cos(\pi x)", r"\sin(\pi x) \sin(2 \pi y)"
-CORNERED = r"\sin(\pi x) \sin(\pi y)"
+CORNERED, ROUND = r"\sin(\pi x) \sin(\pi y)", r"\cos(2x + 1) \cos(y)"
 KLEIN, BEAT, TONE = r"\sqrt{\pi^2 + 9}", r"\sqrt{5} \pi", r"\sqrt{2} \pi"
 FREE, HELD = r"\partial_n u = 0", ("u = 0", "u_{xx} = 0")
 JUMP = {"interior": "u_t = u_{xx}", "boundary": "u = 0", "t = 0": "u = 1"}
@@ -151,6 +151,15 @@ CASES = (
     Case(
         "membrane, frame",
         entries(Timed(FRAME, 0, 3), target=1e-4, **standing(r"u_{tt} = \Delta u", CORNERED, TONE, "u = 0")),
+        1e-4,
+    ),
+    Case(
+        "membrane, disk",
+        entries(
+            Timed(Disk((0, 0), 1), 0, 4),
+            target=1e-4,
+            **standing(r"u_{tt} = \Delta u", ROUND, r"\sqrt{5}", rf"u = {ROUND} \cos(\sqrt{{5}} t)"),
+        ),
         1e-4,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -379,8 +380,11 @@ def test_waves_on_cut_patches_do_not_grow(domain: cnf.domains.Domain):
     [rf"u = {PULSE} \cos(\sqrt{{5}} t)", pytest.param(None, marks=pytest.mark.slow)],
     ids=["values", "slopes"],
 )
-def test_waves_on_a_triangle(boundary: str | None):
-    """u = cos(2x + 1) cos(y) cos(sqrt(5) t) solves u_tt = Laplace u: the target is met, and the estimate right."""
+def test_waves_on_a_triangle(boundary: str | None, tmp_path: Path):
+    """u = cos(2x + 1) cos(y) cos(sqrt(5) t) solves u_tt = Laplace u: the target is met, and the estimate right.
+
+    A file of it has the channel of the rate as well, and is the same field.
+    """
     swing = r"\cos(\sqrt{5} t)"
     slopes = rf"-(2 n_x \sin(2x + 1) \cos(y) + n_y \cos(2x + 1) \sin(y)) {swing}"
     answer = cnf.Problem(
@@ -397,6 +401,10 @@ def test_waves_on_a_triangle(boundary: str | None):
     ).solve()
     assert answer.certificate.exact
     assert answer.errors["u"] < 3 * answer.estimate < 3e-3
+    answer.field.save(tmp_path / "field.pt")
+    x = answer.problem.domain.random(50, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(cnf.load(tmp_path / "field.pt").eval()(x), answer.solution(x))
 
 
 @pytest.mark.parametrize(

@@ -29,18 +29,19 @@ class TurnedJump:
     """A condition on interfaces whose operators are turned into those of more channels."""
 
     jump: InterfaceCondition
-    turned: Callable[[Operator], Operator]
+    turned_operator: Callable[[Operator], Operator]
+    turned: Callable[[Constraint], Constraint]
 
     @property
     def interfaces(self) -> Mapping[int, int]:
         return self.jump.interfaces
 
     def operator(self, interface: int) -> Operator:
-        return self.turned(self.jump.operator(interface))
+        return self.turned_operator(self.jump.operator(interface))
 
     def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
         there, here = self.jump.at(interface, points, normals)
-        return replace(there, operator=self.turned(there.operator)), replace(here, operator=self.turned(here.operator))
+        return self.turned(there), self.turned(here)
 
 
 def widened(
@@ -61,7 +62,8 @@ def widened(
         return Operator.of([rewritten(row) for row in operator.rows], wider.frame, dict(operator.data))
 
     def turned(constraint: Constraint) -> Constraint:
-        return replace(constraint, operator=turned_operator(constraint.operator))
+        side = replace(constraint.right_hand_side, frame=wider.frame)  # a file has the channels of a condition from it
+        return replace(constraint, operator=turned_operator(constraint.operator), right_hand_side=side)
 
     known = [turned(constraint) for constraint in question.constraints]
 
@@ -74,7 +76,7 @@ def widened(
         constraints=[*known, *added],
         places=[*question.places, *[Interior()] * len(added)],
         at=at,
-        jumps=[TurnedJump(jump, turned_operator) for jump in question.jumps],
+        jumps=[TurnedJump(jump, turned_operator, turned) for jump in question.jumps],
         asked=question.asked or len(space.channels),
     )
 
