@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import cnf
+from cnf.domains import Disk, Timed
 from cnf.errors import CnfWarning, ProblemError
 from cnf.pde.patches.evidence import natural_length, roughness
 from cnf.pde.problems import choosing
@@ -175,3 +176,25 @@ def test_what_meets_an_easy_target_is_resolved():
     assert replace(easy, measured=5e-3).resolved and not replace(easy, measured=2e-2).resolved
     assert not replace(strict, measured=5e-3).resolved and replace(strict, measured=5e-4).resolved
     assert choosing.good_enough(replace(easy, measured=5e-3))
+
+
+@pytest.mark.slow
+def test_nobody_is_sent_to_patches_that_refuse():
+    """A membrane on a disk whose start fits its boundary in value only: waves miss 1e-3, and say what else may help.
+
+    With a stiffness that changes in time patches do not take it: that is said in place of method = 'patches'.
+    """
+    drum = cnf.Problem(
+        coordinates="x y t",
+        domain=Timed(Disk((0, 0), 1), 0, 1),
+        equations=[
+            {"on": "interior", "equation": r"u_{tt} - (1 + t) \Delta u = 0"},
+            {"on": "boundary", "equation": "u = 0"},
+            {"on": "t = 0", "equation": "u = (1 - x^2 - y^2) e^x"},
+            {"on": "t = 0", "equation": "u_t = 0"},
+        ],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        said = drum.solve().off_target
+    assert "patches do not take it" in said and "formulas without t" in said and "method" not in said

@@ -59,6 +59,7 @@ class Answer:
     measured: float | None = None  # the error as measured against fields of other degrees, on patches
     mesh: Mesh | None = None  # the patches, if it was solved on some
     choice: str = ""  # why it was solved the way it was, if that was left open
+    refused: str = ""  # why patches do not take the problem, if they were asked
     largest: dict[str, float] = field(default_factory=dict)  # largest relative residual at the points of `held_out`
     floor: float = 0.0  # what the boundary is measured to miss, and peaks that no point has seen: no estimate is less
 
@@ -127,9 +128,10 @@ class Answer:
                 "patches have"
             )
         held = "the conditions hold at their points but not between them: " if self.certificate.exact else ""
+        patches = f"; patches do not take it: {self.refused}" if self.refused else ", or method = 'patches'"
         return (
             f"{missed}{held}there are too few points, conditions contradict each other, or their data jump. Use more "
-            "points (count in [points]), or method = 'patches'"
+            f"points (count in [points]){patches}"
         )
 
     @property

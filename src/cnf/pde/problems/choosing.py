@@ -40,8 +40,10 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
     """Waves, or patches where those do better; with regions patches alone, for waves are smooth where they meet."""
     if problem.regions is not None:
         return replace(solve_on_patches(problem, report), choice=f"{PATCHES}: {WAVES} are smooth where regions meet")
-    if not patches_take(problem):
+    if problem.about_waves or problem.solving.underdetermined != "refuse":
         return solve_problem(problem, report)
+    if refused := why_not_patches(problem):
+        return replace(solve_problem(problem, report), refused=refused)
     aimed = problem.solving.target is not None  # else accuracy counts for more than time
     rough = roughness(question_of(problem), corners=aimed)
     looked = tried(lambda: look_at_patches(problem, report)) if not rough and one_round_may_do(problem) else None
@@ -113,19 +115,22 @@ def better(waves: Answer | CnfError, patches: Answer | CnfError, rough: str) -> 
 def what_it_left(other: Answer | CnfError) -> str:
     """In words, what came of a way that was not taken."""
     if isinstance(other, CnfError):
-        return f"could not solve it ({str(other).split(';')[0]})"
+        return f"could not solve it ({first_part(other)})"
     return f"left an estimate of {other.estimate:.1e}" if math.isfinite(other.estimate) else "left no estimate"
 
 
-def patches_take(problem: Problem) -> bool:
-    """Whether patches know the domain and the equations, and nothing was said about waves."""
-    if problem.about_waves or problem.solving.underdetermined != "refuse":
-        return False
+def why_not_patches(problem: Problem) -> str:
+    """Why patches do not take the domain or the equations; empty if they do."""
     try:
         refuse_unsuitable(problem)
-    except ProblemError:
-        return False
-    return True
+    except ProblemError as error:
+        return first_part(error)
+    return ""
+
+
+def first_part(error: CnfError) -> str:
+    """What is wrong, without the entry that says so and the advice that follows."""
+    return (error.message if isinstance(error, ProblemError) else str(error)).split(";")[0]
 
 
 def one_round_may_do(problem: Problem) -> bool:
