@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cnf.bases.cells import Cells
 from cnf.bases.cover import Cover
@@ -21,6 +22,7 @@ from cnf.pde.patches.orders import Orders
 NOTHING = 1e-9  # what a condition makes of a free motion, relative to what it makes of others
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # rows of many points, of few columns
 def free_motions(conditions: Sequence[Constraint], lower: Sequence[float], upper: Sequence[float]) -> np.ndarray:
     """Fields of first degree that all conditions map to zero, (K, C, 1 + D): constants, slopes in the unit box."""
     values, vectors = _motions(conditions, lower, upper)
