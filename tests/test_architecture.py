@@ -32,6 +32,7 @@ CORE = [
     ["storage"],
     ["solution"],
     ["solving"],
+    ["newton"],  # a sequence of solves
     ["field"],
     ["loading"],
     ["training", "losses"],

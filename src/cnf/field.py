@@ -20,8 +20,10 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
+from cnf.newton import solve_nonlinear, start_of
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
+from cnf.operators.nonlinear import State
 from cnf.solution import Solution
 from cnf.solvers import Auto, Method
 from cnf.solving import base_function, solve_and_measure, with_rules
@@ -41,9 +43,11 @@ class ConstrainedField(nn.Module):
     until anything they depend on changes. `tolerance` bounds the relative residual (default 1e-9 in float64, 1e-4 in
     float32); `on_violation` says whether missing it raises or warns. `basis="auto"` takes what `cnf.bases.recommend`
     says, with the longest lengths for which all conditions hold; `field.recommendation` gives the reason.
+    Conditions that are not linear in the field are met by Newton's iteration, which begins at `start` (a field, or any
+    function of points), at the base or at zero.
     """
 
-    _derived = ("_cache", "_formulation", "_saved")  # attributes that follow from the others
+    _derived = ("_cache", "_formulation", "_saved", "_iterate")  # attributes that follow from the others
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class ConstrainedField(nn.Module):
         solver: Method | None = None,
         tolerance: float | None = None,
         on_violation: str = "warn",
+        start: object = None,
     ):
         super().__init__()
         self.recommendation = None
@@ -74,6 +79,8 @@ class ConstrainedField(nn.Module):
         self.coefficient_networks = nn.ModuleDict()
         learnt = (*self.constraints, *self.basis.brought)
         adopt_coefficients(learnt, self.coefficients, self.coefficient_networks)
+        self.start = start_of(start)
+        self._iterate: State | None = None  # where the next iteration begins
         self._cache: tuple[object, Plan | None, Solution] | None = None
         self._saved: tuple[tuple[object, SavedWeights], ...] = ()  # weights from a file, and what they are valid for
 
@@ -85,8 +92,22 @@ class ConstrainedField(nn.Module):
         Without `measure` the conditions are measured when somebody asks for the certificate: searches compare many
         fields and keep one.
         """
-        held, plan = self._planned()
-        return self._solved(held, plan.solve, measure)
+        return self._found(measure)[0]
+
+    def _found(self, measure: bool = True) -> tuple[Solution, Plan | None]:
+        """The solution for the present parameters, and how it was solved for if that serves other values as well."""
+        if all(c.nonlinear is None for c in self.constraints):
+            held, plan = self._planned()
+            return self._solved(held, plan.solve, measure), plan
+        held, formulation = self._prepared()
+
+        def solve(basis: Basis, constraints: Sequence[Constraint], made_up: Sequence[Tensor]) -> Expansion:
+            return formulation.plan(basis, constraints).solve(made_up)
+
+        settings = (self.tolerance, self.on_violation, self.training, measure)
+        found, iterate = solve_nonlinear(held, solve, *settings, self.start if self._iterate is None else self._iterate)
+        self._iterate = iterate if self.training else None
+        return found, None
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -110,14 +131,11 @@ class ConstrainedField(nn.Module):
             with torch.inference_mode(False), torch.no_grad():  # inference tensors could never be differentiated later
                 plan: Plan | None = None
                 if saved is None:
-                    held, plan = self._planned()  # may renew the rules of integrals, and with them the key
-                    solve = plan.solve
+                    found, plan = self._found(measure)  # may renew the rules of integrals, and with them the key
+                    key = self._key()
                 else:
                     held = self._held()
-                    solve = partial(self._restored, saved, held)
-                settings = (self.tolerance, self.on_violation, self.training, measure)
-                found = solve_and_measure(held, solve, *settings)  # from here: warnings name who asked for `solution`
-                key = self._key() if saved is None else key
+                    found = self._solved(held, partial(self._restored, saved, held), measure)
                 self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 
@@ -194,17 +212,20 @@ class ConstrainedField(nn.Module):
         return self._formulation
 
     def _planned(self) -> tuple[Parts, Plan]:
-        check_parts(self.basis, self.base, self.dtype)
-        refuse_transforms()
-        self._warn_of_loss()
         started = time.perf_counter()
-        self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
-        held = self._held()
-        given, formulation = self._formulated()
+        held, formulation = self._prepared()
+        given, _ = self._formulated()
         with without_autocast(held.constraints[0].points.device):
             plan = formulation.plan(held.basis, held.constraints)
         self._formulation = (given, plan.formulation)  # it learns the structure of its systems
         return replace(held, seconds=time.perf_counter() - started), plan
+
+    def _prepared(self) -> tuple[Parts, Formulation]:
+        check_parts(self.basis, self.base, self.dtype)
+        refuse_transforms()
+        self._warn_of_loss()
+        self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
+        return self._held(), self._formulated()[1]
 
     def _warn_of_loss(self) -> None:
         """Weights that more than the conditions decided on are not found again by solving."""

@@ -14,14 +14,16 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis, check_smoothness
 from cnf.bases.precision import without_autocast
-from cnf.certificate import Certificate, certify, estimate_worst, judge
+from cnf.certificate import Certificate, Convergence, certify, estimate_worst, judge
 from cnf.constraints import Constraint, Space
+from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError, NumericalWarning
 from cnf.operators.cells import divided
 from cnf.operators.detail import Detail, Together
 from cnf.operators.expansion import Probe, Request, Rules, expand, has_integrals
 from cnf.operators.jets import MultiIndex
+from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, applied
@@ -52,6 +54,7 @@ class Solution:
     made_up: tuple[Tensor, ...] | None = None  # g - L[base] of every constraint
     spot_check: Certificate | None = None  # measured while solving; of a sample of the conditions while training
     surroundings: Surroundings = field(default_factory=Surroundings)  # what it shares with others
+    convergence: Convergence | None = None  # of the iteration that found it, if conditions are not linear
     constant: bool = False  # solved without gradients: those to parameters would lack their share
 
     def __getstate__(self) -> dict[str, object]:
@@ -138,6 +141,10 @@ class Solution:
     def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
         """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows)."""
         operator = self.space.operator(asked, **coefficients)
+        if isinstance(operator, NonlinearOperator):
+            points = self._points(x)
+            with without_autocast(points.device):
+                return self._residual(make_constraint("asked", operator, points, RightHandSide(0.0, operator.frame)))
         check_smoothness(self.basis, operator, f"the operator {operator.to_latex()}")
         points = self._points(x)
         if not points.shape[0]:
@@ -166,11 +173,18 @@ class Solution:
         self.surroundings.check()
         grad = torch.is_grad_enabled() and not self.constant
         with torch.set_grad_enabled(grad), without_autocast(self.expansion.like.device):
-            constraint = constraint.renewed()
-            if has_integrals(constraint.operator) and not constraint.rules:
-                constraint = constraint.ruled(divided(constraint.operator, constraint.points, self.detail()))
-            count, rows = constraint.values.shape
+            return self._residual(constraint.renewed())
+
+    def _residual(self, constraint: Constraint) -> Tensor:
+        if has_integrals(constraint.operator) and not constraint.rules:
+            constraint = constraint.ruled(divided(constraint.operator, constraint.points, self.detail()))
+        count, rows = constraint.values.shape
+        if constraint.nonlinear is None:
             return self.applied(constraint.expanded(), (count, rows)) - constraint.values
+        found, _ = constraint.beyond(self)
+        linear = constraint.linear_part
+        found = found + self.applied(linear, (count, rows)) if linear else found
+        return found - (constraint.values if constraint.asked is None else constraint.asked)
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         """L f of the operator that the probes stand for, (P, R) = `shape`."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from cnf.certificate.convergence import Convergence
 from cnf.certificate.findings import Conflict, Findings, Inquiry
 from cnf.systems.formulation import REMEDY
 
@@ -63,6 +64,7 @@ class Certificate:
     unmeasured: Mapping[str, str] = field(default_factory=dict)  # constraints that could not be measured, and why
     hint: str = ""  # what is known to be the reason if the tolerance is missed
     remedy: str = REMEDY  # what makes weights smaller
+    convergence: Convergence | None = None  # of the iteration, where conditions are not linear
     findings: Findings | Inquiry = field(default=Findings(0, math.nan), compare=False)
 
     @property
@@ -117,7 +119,7 @@ class Certificate:
         plain = {
             entry.name: getattr(self, entry.name)
             for entry in fields(self)
-            if entry.name not in ("residuals", "findings", "notes", "quadrature", "unmeasured")
+            if entry.name not in ("residuals", "findings", "notes", "quadrature", "unmeasured", "convergence")
         }
         plain = {name: _finite(v) if isinstance(v, float) else v for name, v in plain.items()}
         return plain | {
@@ -130,6 +132,10 @@ class Certificate:
             "notes": list(self.notes),
             "quadrature": {name: _finite(v) for name, v in self.quadrature.items()},
             "unmeasured": dict(self.unmeasured),
+            "newton": None
+            if self.convergence is None
+            else self.convergence.to_dict()
+            | {"verdict": self.convergence.verdict(self.exact, self.rank == self.conditions)},
             "rank": self.rank,
             "condition": _finite(self.condition),
             "conflicts": [
@@ -156,6 +162,8 @@ class Certificate:
             return "; ".join(f"{name!r} could not be measured: {why}" for name, why in self.unmeasured.items())
         if not self.violated:
             return self.caution
+        if self.convergence is not None and self.convergence.stopped:
+            return self.convergence.stopped
         if self.hint:
             return self.hint
         unresolved = [n for n, off in self.quadrature.items() if not off <= 0.5 * self.residuals[n].absolute]
@@ -216,6 +224,8 @@ class Certificate:
             f"  rank {self.rank}, condition {_number(self.condition)}, |weights| {_number(self.weight_norm)}, "
             f"{self.seconds:.3f} s"
         )
+        if self.convergence is not None:
+            lines += [f"  {line}" for line in self.convergence.lines(self.exact, self.rank == self.conditions)]
         lines += [f"  note: {note}" for note in self.notes]
         advice = self.advice()
         if advice:

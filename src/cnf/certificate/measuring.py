@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis, values_request
 from cnf.certificate.certificate import Certificate, Residual
+from cnf.certificate.convergence import Convergence
 from cnf.certificate.findings import Inquiry
 from cnf.certificate.sizes import (
     allowed_sizes,
@@ -29,6 +30,7 @@ from cnf.certificate.sizes import (
 )
 from cnf.constraints import Constraint
 from cnf.operators.expansion import Probe
+from cnf.operators.forward import MultiIndex
 from cnf.systems.formulation import Expansion
 from cnf.systems.quadrature import doubts, quadrature_errors
 
@@ -63,6 +65,15 @@ class Measured(Protocol):
         """The same, and the part of it that is rounding."""
         ...
 
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        """Derivatives of every channel, each (P, C)."""
+        ...
+
+    @property
+    def convergence(self) -> Convergence | None:
+        """Of the iteration that found it, if conditions are not linear."""
+        ...
+
 
 def certify(
     solution: Measured,
@@ -75,11 +86,13 @@ def certify(
 
     `sample` bounds the points of a constraint that are measured on the field; None: all of them.
     """
-    constraints, expansion = solution.constraints, solution.expansion
+    expansion = solution.expansion
     residuals: dict[str, Residual] = {}
     by_side: dict[str, Residual] = {}  # without the excuse that what is missed is small for conditions of this kind
     measured = 0
     with torch.no_grad():
+        # Around the field itself, a linearised condition misses exactly what the condition does.
+        constraints = tuple(c.around(solution) for c in solution.constraints)
         lengths = extents(constraints)
         expanded = [c.expanded() for c in constraints]
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
@@ -100,6 +113,8 @@ def certify(
         for i, (constraint, look) in enumerate(zip(constraints, looks, strict=True)):
             asked, off = constraint.values.detach().to(torch.float64), look.off
             scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
+            if constraint.nonlinear is not None:
+                scale = term_sizes(solution, constraint).maximum(sizes[i] * asked_for[i])
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
@@ -139,10 +154,23 @@ def certify(
         shared=account.shared,
         unmeasured=doubts(constraints),
         quadrature={name: float(off.max()) for name, off in integrals.items()},
+        convergence=solution.convergence,
         hint=(account.reason_for(violated, times) or solution.reason) if broken else "",
         remedy=account.remedy,
         findings=findings,
     )
+
+
+def term_sizes(solution: Measured, constraint: Constraint) -> Tensor:
+    """The sizes of all terms of a nonlinear condition together, its right-hand side included, (P, R), in float64."""
+    asked = constraint.values if constraint.asked is None else constraint.asked
+    total = asked.abs() + constraint.beyond(solution)[1]
+    apart = [probe.term_by_term() for probe in constraint.linear_part]
+    if apart:
+        parts = solution.applied(*_in_rows_of_their_own(apart, total.shape[0])).abs()  # (P, terms)
+        for k, r in enumerate(r for probe in apart for r in probe.rows):
+            total[:, r] += parts[:, k]
+    return total.to(torch.float64)
 
 
 def estimate_worst(solution: Measured) -> float:

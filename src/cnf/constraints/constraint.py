@@ -14,6 +14,7 @@ from cnf.operators.coefficients import Datum
 from cnf.operators.evaluation import called, evaluate_all
 from cnf.operators.expansion import Probe, Rules, expand
 from cnf.operators.frame import Frame, symbol
+from cnf.operators.nonlinear import NonlinearOperator, State
 from cnf.operators.operator import Operator
 from cnf.operators.rules import Rule
 
@@ -59,7 +60,11 @@ class RightHandSide:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """L[f](x_p) = values[p] for every point; `points` (P, D), `values` (P, R) with R the rows of the operator."""
+    """L[f](x_p) = values[p] for every point; `points` (P, D), `values` (P, R) with R the rows of the operator.
+
+    One that is `nonlinear` in the field stands for its linearisation around a state, first around zero: what it asks
+    for itself is N[f](x_p) = asked[p].
+    """
 
     name: str
     operator: Operator
@@ -67,6 +72,8 @@ class Constraint:
     values: Tensor
     right_hand_side: RightHandSide
     rules: Rules = field(default_factory=dict)  # for its integrals; plain ones where there is none
+    nonlinear: NonlinearOperator | None = None
+    asked: Tensor | None = None  # (P, R), if that is not the values: of a nonlinear condition
 
     @property
     def rows(self) -> int:
@@ -76,6 +83,25 @@ class Constraint:
     def expanded(self) -> list[Probe]:
         """Where the field is looked at; evaluated anew, so that learnable coefficients keep their gradients."""
         return expand(self.operator, self.points, self.rules)
+
+    def around(self, state: State) -> Constraint:
+        """The condition linearised around a state; a linear one is what it is."""
+        if self.nonlinear is None:
+            return self
+        asked = self.values if self.asked is None else self.asked
+        values = asked + self.nonlinear.correction(state, self.points, self.rules)
+        return replace(self, operator=self.nonlinear.around(state), values=values, asked=asked)
+
+    def beyond(self, state: State) -> tuple[Tensor, Tensor]:
+        """What the nonlinear part of the condition is at a state, and the sizes of its summands together, (P, R)."""
+        if self.nonlinear is None:
+            return torch.zeros_like(self.values), torch.zeros_like(self.values)
+        return self.nonlinear.parts_at(state, self.points, self.rules)
+
+    @property
+    def linear_part(self) -> list[Probe]:
+        """Where the linear terms look at the field."""
+        return self.expanded() if self.nonlinear is None else expand(self.nonlinear.linear, self.points, self.rules)
 
     def ruled(self, rules: Rules) -> Constraint:
         """The same conditions with their integrals worked out by other rules."""
@@ -87,7 +113,9 @@ class Constraint:
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)
         if torch.finfo(dtype).eps < torch.finfo(self.points.dtype).eps:  # what was given may have had more digits
             values = self.right_hand_side.at(points, values.shape[1], self.name)
-        return replace(self, points=points, values=values)
+        elif self.asked is not None:
+            values = self.asked.to(values)
+        return replace(self, points=points, values=values, asked=None)
 
     def renewed(self) -> Constraint:
         """The constraint with its values evaluated anew if anything learnable is in them, as training moves it."""
@@ -95,12 +123,12 @@ class Constraint:
         if not (side.learnable or self.values.requires_grad):
             return self
         values = side.at(self.points, self.values.shape[1], self.name)
-        return replace(self, values=values)
+        return replace(self, values=values, asked=None)
 
     def with_values(self, values: object) -> Constraint:
         """The same conditions with other right-hand sides."""
         side = RightHandSide(_as_source(values, self.name), self.right_hand_side.frame)
-        return make_constraint(self.name, self.operator, self.points, side).ruled(self.rules)
+        return make_constraint(self.name, self.nonlinear or self.operator, self.points, side).ruled(self.rules)
 
     def at(self, points: Tensor, name: str | None = None) -> Constraint:
         """The same equation at other points; needs a right-hand side that is known everywhere."""
@@ -109,19 +137,27 @@ class Constraint:
                 f"constraint {self.name!r} has its values only at its own points; give `equals` as a number, "
                 "a callable or the right-hand side of the equation to use it elsewhere"
             )
-        return make_constraint(name or self.name, self.operator, points.to(self.points), self.right_hand_side)
+        operator = self.nonlinear or self.operator
+        return make_constraint(name or self.name, operator, points.to(self.points), self.right_hand_side)
+
+    def to_latex(self) -> str:
+        """The left-hand side as LaTeX."""
+        return (self.nonlinear or self.operator).to_latex()
 
     def __getstate__(self) -> dict[str, object]:
         """For pickle and copies: values without the graph they were worked out in; `renewed` makes it again."""
         return {**self.__dict__, "values": self.values.detach().requires_grad_(self.values.requires_grad)}
 
     def __repr__(self) -> str:
-        return f"Constraint({self.name!r}: {self.operator.to_latex()} at {self.points.shape[0]} points)"
+        return f"Constraint({self.name!r}: {self.to_latex()} at {self.points.shape[0]} points)"
 
 
-def make_constraint(name: str, operator: Operator, points: object, side: RightHandSide) -> Constraint:
+def make_constraint(
+    name: str, operator: Operator | NonlinearOperator, points: object, side: RightHandSide
+) -> Constraint:
     """Check everything once, at the edge; messages name the constraint."""
-    frame = operator._needs_frame()
+    nonlinear = operator if isinstance(operator, NonlinearOperator) else None
+    frame = operator.frame if isinstance(operator, NonlinearOperator) else operator._needs_frame()
     x = as_points(points, len(frame.coordinates), name)
     with torch.enable_grad():  # to see whether a callable leads to anything that is learnt
         values = side.at(x, len(operator.rows), name)
@@ -136,6 +172,9 @@ def make_constraint(name: str, operator: Operator, points: object, side: RightHa
         raise ConstraintError(f"constraint {name!r}: {bad} of {values.numel()} values are NaN or infinite; {advice}")
     if narrow and bool((values == 0).all()) and bool((wide != 0).any()):
         raise ConstraintError(f"constraint {name!r}: all values are too small for {x.dtype}; {WIDER}")
+    if nonlinear is not None:  # its coefficients are known once there is a field
+        return Constraint(name, nonlinear.at_rest(), x, values.clone(), side, nonlinear=nonlinear)
+    assert isinstance(operator, Operator)
     try:
         sizes = _row_sizes(operator, x)
         exact = _row_sizes(operator, x.to(torch.float64)) if narrow else sizes

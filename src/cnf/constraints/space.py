@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import torch
 
@@ -11,10 +12,11 @@ from cnf.errors import ConstraintError, OperatorError
 from cnf.operators.frame import Frame
 from cnf.operators.latex import read_equation, read_operator
 from cnf.operators.library import Recipe
+from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator
 from cnf.operators.place import Place
 
-Asked = str | Operator | Recipe
+Asked = str | Operator | NonlinearOperator | Recipe
 
 
 class Space:
@@ -50,10 +52,18 @@ class Space:
     def channels(self) -> tuple[str, ...]:
         return self.frame.channels
 
-    def operator(self, asked: Asked, **coefficients: object) -> Operator:
+    @overload
+    def operator(self, asked: Operator | Recipe) -> Operator: ...
+
+    @overload
+    def operator(self, asked: str | NonlinearOperator, **coefficients: object) -> Any: ...
+
+    def operator(self, asked: Asked, **coefficients: object) -> Operator | NonlinearOperator:
         """A LaTeX string, or an operator built in Python, as an operator on the fields of this space."""
         if isinstance(asked, str):
             return read_operator(asked, self.frame, coefficients, self.vectors)
+        if isinstance(asked, NonlinearOperator) and asked.frame == self.frame and not coefficients:
+            return asked
         if not isinstance(asked, Operator | Recipe):
             raise OperatorError(f"expected LaTeX or an operator, got a {type(asked).__name__}")
         if coefficients:
@@ -102,7 +112,7 @@ class Space:
         side = RightHandSide(sides if sides is not None else _as_source(equals, label), self.frame, data)
         return make_constraint(label, operator, self._default_point(operator, label) if at is None else at, side)
 
-    def _default_point(self, operator: Operator, name: str) -> torch.Tensor:
+    def _default_point(self, operator: Operator | NonlinearOperator, name: str) -> torch.Tensor:
         if operator.depends_on_position:
             raise ConstraintError(f"constraint {name!r}: give the points where it must hold, at=points")
         place: Place = next(term.place for row in operator.rows for term in row)

@@ -32,6 +32,7 @@ class DataFunction(sp.Function):
 
     data: str = ""
     orders: tuple[int, ...] = ()
+    knows_derivatives: bool = False  # whether its data are asked for the derivative, instead of being differentiated
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         orders = tuple(order + (k == argindex - 1) for k, order in enumerate(self.orders))

@@ -238,6 +238,9 @@ class _Walk:
         columns = torch.broadcast_tensors(*[self.value(argument) for argument in arguments])
         points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
+        if node.knows_derivatives:
+            found = function.derivative(flat, node.orders)  # type: ignore[attr-defined]
+            return found.reshape(points.shape[:-1]).to(self.like)
         result = derivative(lambda x: _column(_answer(function, x, node.data), node.data, x), flat, node.orders)
         return result.reshape(points.shape[:-1]).to(self.like)
 

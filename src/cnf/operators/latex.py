@@ -18,8 +18,10 @@ import sympy as sp
 from lark import Token, Tree
 
 from cnf.errors import LatexError, OperatorError
-from cnf.operators.coefficients import Datum
+from cnf.operators.coefficients import Datum, simplest
+from cnf.operators.field_functions import has_jets
 from cnf.operators.frame import Frame
+from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator
 from cnf.operators.reader.expressions import MAX_MONOMIALS, monomials, supported
 from cnf.operators.reader.grammar import parse
@@ -30,7 +32,8 @@ from cnf.operators.reader.values import Affine, Value, added, described, negated
 
 NO_FIELD = "there is no field in this equation"
 Result = TypeVar("Result")
-Equation = tuple[Operator, tuple[sp.Expr, ...] | None, dict[str, Datum]]
+AnyOperator = Operator | NonlinearOperator
+Equation = tuple[AnyOperator, tuple[sp.Expr, ...] | None, dict[str, Datum]]
 
 
 def read_operator(
@@ -38,10 +41,10 @@ def read_operator(
     frame: Frame,
     coefficients: Mapping[str, object] | None = None,
     vectors: Mapping[str, Sequence[str]] | None = None,
-) -> Operator:
+) -> AnyOperator:
     """The operator that `source` writes; rows are separated by ; or \\\\ and vectors give one row per component."""
 
-    def read(reader: Reader, tree: Tree) -> Operator:
+    def read(reader: Reader, tree: Tree) -> AnyOperator:
         rows: list[Affine] = []
         for row in tree.children:
             sides = row.children
@@ -77,9 +80,10 @@ def read_equation(
             if not is_equation:
                 raise reader.error("this row has no '=', but others have; write = 0 if that is meant", start(row))
             rows += _balanced(reader, row).rows
-        right = tuple(_supported(reader, -row.constant, row.at) for row in rows)
-        operator = _operator(reader, [Affine(row.terms, sp.S.Zero, row.at) for row in rows], frame)
-        return operator, right, _data_in(right, reader.names.data)
+        split = [_parted(reader, row) for row in rows]
+        right = tuple(_supported(reader, -free, row.at) for row, (_, free) in zip(rows, split, strict=True))
+        beyond = [Affine(row.terms, part, row.at) for row, (part, _) in zip(rows, split, strict=True)]
+        return _operator(reader, beyond, frame), right, _data_in(right, reader.names.data)
 
     frame = _frame_of(frame)
     return _read(source, frame, coefficients or {}, vectors or {}, read)
@@ -159,6 +163,8 @@ def _plain(reader: Reader, tree: Tree, frame: Frame) -> Equation:
 
 def _linear(reader: Reader, value: Value, row: Affine) -> Affine:
     """The row itself, if it has the field and nothing besides; a plain 0 is the zero operator."""
+    if has_jets(row.constant):
+        return row
     constant = _expanded(reader, row)
     if constant != 0 and not row.terms:
         channels = ", ".join(reader.names.frame.channels)
@@ -167,6 +173,16 @@ def _linear(reader: Reader, value: Value, row: Affine) -> Affine:
         message = "this part has no field in it, so the whole is not linear; move it to the right of an equation"
         raise reader.error(message, row.at)
     return row
+
+
+def _parted(reader: Reader, row: Affine) -> tuple[sp.Expr, sp.Expr]:
+    """What has jets of the field in it, and what has not."""
+    if not has_jets(row.constant):
+        return sp.S.Zero, row.constant
+    with reader.located(row.at):
+        monomials(row.constant)
+        parts = sp.Add.make_args(simplest(row.constant))
+    return tuple(sp.Add(*(p for p in parts if has_jets(p) == wanted)) for wanted in (True, False))
 
 
 def _expanded(reader: Reader, row: Affine) -> sp.Expr:
@@ -192,12 +208,12 @@ def _balanced(reader: Reader, row: Tree) -> Value:
     with reader.located(start(sides[0])):
         value = added([left, negated(right)])
     for part in value.rows:
-        if not part.terms:
+        if not part.has_field:
             raise reader.error(NO_FIELD, start(sides[0]))
     return value
 
 
-def _operator(reader: Reader, rows: Sequence[Affine], frame: Frame) -> Operator:
+def _operator(reader: Reader, rows: Sequence[Affine], frame: Frame) -> AnyOperator:
     """The normal form; multiplying out is bounded before it is done."""
     total = 0
     for row in rows:
@@ -208,7 +224,11 @@ def _operator(reader: Reader, rows: Sequence[Affine], frame: Frame) -> Operator:
             for term in row.terms:
                 for expression in term.place.expressions:
                     supported(expression)
-    return Operator.of([row.terms for row in rows], frame, reader.names.data)
+            supported(row.constant)
+    if not any(has_jets(row.constant) for row in rows):
+        return Operator.of([row.terms for row in rows], frame, reader.names.data)
+    with reader.located(next(row.at for row in rows if has_jets(row.constant))):
+        return NonlinearOperator.of([(row.terms, row.constant) for row in rows], frame, reader.names.data)
 
 
 def _supported(reader: Reader, expression: sp.Expr, at: int) -> sp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
 from cnf.operators.coefficients import DataFunction, RowFunction
+from cnf.operators.field_functions import FieldIntegral, Jet
 from cnf.operators.frame import Frame
 from cnf.operators.reader.vocabulary import GREEK
 
@@ -28,8 +30,8 @@ def latex_name(name: str) -> str:
 class CoefficientPrinter(LatexPrinter):
     """SymPy's printer with exact floats and the library's names for data."""
 
-    def __init__(self, frame: Frame | None, names: Mapping[sp.Symbol, str]):
-        super().__init__({"mul_symbol": None, "fold_short_frac": False})
+    def __init__(self, frame: Frame | None, names: Mapping[sp.Symbol, str], dots: bool = False):
+        super().__init__({"mul_symbol": "dot" if dots else None, "fold_short_frac": False})
         self.coordinate_names = frame.coordinates if frame else ()
         self.names = names
 
@@ -42,6 +44,8 @@ class CoefficientPrinter(LatexPrinter):
     def _print_Function(self, function: sp.Function, exp: str | None = None) -> str:  # noqa: N802
         if not isinstance(function, DataFunction | RowFunction):
             return super()._print_Function(function, exp)
+        if isinstance(function, Jet):
+            return self._print_jet(function, exp)
         text = latex_name(function.data)
         orders = getattr(function, "orders", ())
         steps = "".join(derivative_latex(n, k) for n, k in zip(self.coordinate_names, orders, strict=False) if k)
@@ -50,6 +54,35 @@ class CoefficientPrinter(LatexPrinter):
         if steps:
             text = f"\\left({steps}{text}\\right)"
         return text if exp is None else f"{text}^{{{exp}}}"
+
+    def _print_jet(self, jet: Jet, exp: str | None) -> str:
+        """u, u_{xx}, u_{x}(0, t): derivatives as subscripts, which products and powers need no brackets for."""
+        text = latex_name(jet.channel)
+        steps = "".join(latex_name(n) * k for n, k in zip(self.coordinate_names, jet.orders, strict=True))
+        text += f"_{{{steps}}}" if steps else ""
+        here = [self.names.get(a, "") or self._print(a) for a in jet.args]
+        if here != [latex_name(n) for n in self.coordinate_names]:
+            text = f"\\left({text}({', '.join(here)})\\right)"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+    def _print_FieldIntegral(self, integral: FieldIntegral, exp: str | None = None) -> str:  # noqa: N802
+        integrand, variable, lower, upper = (self._print(a) for a in integral.args)
+        return f"\\int_{{{lower}}}^{{{upper}}} \\left({integrand}\\right) \\, d{variable}"
+
+
+def expression_latex(expression: sp.Expr, frame: Frame) -> str:
+    """An expression in jets as LaTeX that reads back to it."""
+    names = _free_names(expression, frame)
+    text = CoefficientPrinter(frame, names, dots=True).doprint(expression)
+    return re.sub(r" \\cdot (?!\\left\(|\d)", " ", text)  # a bracket behind the field would be read as its point
+
+
+def _free_names(expression: sp.Expr, frame: Frame) -> dict[sp.Symbol, str]:
+    """Names for the variables of integrals."""
+    variables = sorted({i.args[1] for i in expression.atoms(FieldIntegral)}, key=sp.default_sort_key)
+    taken = {s.name for s in expression.free_symbols - set(variables)} | set(frame.coordinates + frame.channels)
+    taken |= {f.func.data for f in expression.atoms(DataFunction, RowFunction)}
+    return dict(zip(variables, [n for n in SPARE_NAMES if n not in taken], strict=False))
 
 
 def derivative_latex(coordinate: str, order: int) -> str:

@@ -13,7 +13,9 @@ from torch import Tensor
 from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import FileError
+from cnf.operators.field_functions import Jet
 from cnf.operators.frame import Frame
+from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator, Row, Term
 from cnf.operators.place import Integral, Place
 from cnf.operators.rules import plain_nodes
@@ -42,13 +44,27 @@ def build_condition(builder: Lookup, saved: dict, path: str) -> Constraint:
     if not isinstance(name, str) or not isinstance(saved["points"], Tensor) or not isinstance(saved["values"], Tensor):
         raise FileError("a condition in the file is damaged")
     data = {key: builder.datum(value, key) for key, value in saved["data"].items()}
-    operator = Operator(build_rows(saved["rows"], frame), frame, tuple(sorted(data.items(), key=lambda kept: kept[0])))
+    rows = build_rows(saved["rows"], frame, "beyond" in saved)
+    operator = Operator(rows, frame, tuple(sorted(data.items(), key=lambda kept: kept[0])))
     points, values = saved["points"], saved["values"]
-    check_work(operator, points)
+    asked = _with_beyond(operator, saved["beyond"], frame) if "beyond" in saved else operator
+    check_work(operator if asked is operator else asked.at_rest(), points)  # type: ignore[union-attr]
     side_data = {key: builder.datum(value, key) for key, value in saved["side_data"].items()}
     side = RightHandSide(_source(builder, saved["side"], values), frame, side_data)
-    made = make_constraint(name, operator, points, RightHandSide(values, frame))
+    made = make_constraint(name, asked, points, RightHandSide(values, frame))
     return _with_side(made, side)
+
+
+def _with_beyond(linear: Operator, trees: object, frame: Frame) -> NonlinearOperator:
+    """The nonlinear operator of a file: its expressions may name what the operator has data for."""
+    if not isinstance(trees, list) or len(trees) != len(linear.rows):
+        raise FileError("a nonlinear condition in the file is damaged")
+    beyond = tuple(build_expression(tree) for tree in trees)
+    for jet in (jet for expression in beyond for jet in expression.atoms(Jet)):
+        frame.channel(jet.channel)
+        if len(jet.orders) != len(frame.coordinates) or sum(jet.orders) > HIGHEST:
+            raise FileError(f"a nonlinear condition in the file has a derivative of order {jet.orders}")
+    return NonlinearOperator(linear, beyond, linear.data)
 
 
 def _source(builder: Lookup, saved: object, values: Tensor):
@@ -77,10 +93,10 @@ def _with_side(constraint: Constraint, side: RightHandSide) -> Constraint:
     return found
 
 
-def build_rows(saved: Sequence[Sequence[dict]], frame: Frame) -> tuple[Row, ...]:
+def build_rows(saved: Sequence[Sequence[dict]], frame: Frame, may_be_empty: bool = False) -> tuple[Row, ...]:
     """Rows of terms as they are: they were in normal form, and nothing is worked out again."""
     rows = tuple(tuple(_term(term, frame) for term in row) for row in saved)
-    if not rows or not all(rows):
+    if not rows or not (all(rows) or may_be_empty):
         raise FileError("a condition in the file says nothing about the field")
     return rows
 

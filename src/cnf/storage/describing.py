@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 
 import sympy as sp
 from torch import Tensor, nn
@@ -83,7 +84,13 @@ class Describer:
     # -- conditions ----------------------------------------------------------------------------------------------
 
     def _constraint(self, constraint: Constraint, path: str) -> dict:
-        operator, side = constraint.operator, constraint.right_hand_side
+        operator, side, nonlinear = constraint.operator, constraint.right_hand_side, constraint.nonlinear
+        beyond = {}
+        if nonlinear is not None:
+            operator = replace(
+                nonlinear.linear, data=tuple((dict(nonlinear.linear.data) | dict(nonlinear.data)).items())
+            )
+            beyond = {"beyond": [describe_expression(e) for e in nonlinear.beyond]}
         return {
             "part": "Constraint",
             "name": constraint.name,
@@ -93,7 +100,8 @@ class Describer:
             "side": self._side(side.source, path),
             "side_data": {name: self._datum(name, value, path) for name, value in side.data.items()},
             "points": constraint.points,
-            "values": constraint.values,
+            "values": constraint.values if constraint.asked is None else constraint.asked,
+            **beyond,
         }
 
     def _side(self, source: object, path: str) -> object:

@@ -17,13 +17,14 @@ import sympy as sp
 from cnf.errors import CnfError, FileError
 from cnf.operators.coefficients import DataFunction, RowFunction, data_function, row_function
 from cnf.operators.evaluation import FOLDED, UNARY
+from cnf.operators.field_functions import FieldIntegral, Jet, jet_function
 from cnf.operators.frame import NAME, symbol
 from cnf.operators.pairs import halves, wide
 
 VARIABLE = re.compile(r"_\d{1,3}\Z")  # of an integral
 DEEPEST = 100  # functions within functions
 CONSTANTS: dict[str, sp.Expr] = {type(c).__name__: c for c in (sp.pi, sp.E, sp.EulerGamma, sp.GoldenRatio, sp.Catalan)}
-FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {f.__name__: f for f in (*UNARY, *FOLDED, sp.Pow)}
+FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {f.__name__: f for f in (*UNARY, *FOLDED, sp.Pow, FieldIntegral)}
 
 
 def describe_expression(expression: sp.Expr, depth: int = 0) -> object:
@@ -42,6 +43,8 @@ def describe_expression(expression: sp.Expr, depth: int = 0) -> object:
     if type(expression).__name__ in CONSTANTS:
         return ["Constant", type(expression).__name__]
     parts = [describe_expression(part, depth + 1) for part in expression.args]
+    if isinstance(expression, Jet):
+        return ["Jet", expression.channel, list(expression.orders), *parts]
     if isinstance(expression, DataFunction):
         return ["Data", expression.data, list(expression.orders), *parts]
     if isinstance(expression, RowFunction):
@@ -74,6 +77,9 @@ def build_expression(tree: object, depth: int = 0) -> sp.Expr:
     if kind == "Data":
         orders = tuple(_whole(order) for order in parts[1])
         return data_function(_name(parts[0]), orders)(*_built(parts[2:], depth), evaluate=False)
+    if kind == "Jet":
+        orders = tuple(_whole(order) for order in parts[1])
+        return jet_function(_name(parts[0]), orders)(*_built(parts[2:], depth), evaluate=False)
     if kind == "Row":
         return row_function(_name(parts[0]), len(parts) - 1)(*_built(parts[1:], depth), evaluate=False)
     if kind not in FUNCTIONS:

@@ -16,6 +16,7 @@ import sympy as sp
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import DataFunction, RowFunction
 from cnf.operators.evaluation import UNARY
+from cnf.operators.field_functions import FieldIntegral
 from cnf.operators.pairs import wide
 
 MAX_POWER = 64  # highest power of an expression that may be written
@@ -128,7 +129,7 @@ def supported(expression: sp.Expr) -> sp.Expr:
     """The expression itself, if it is made only of what can be evaluated on tensors."""
     for node in sp.preorder_traversal(expression):
         plain = node.is_Number or node.is_NumberSymbol or node.is_Symbol or node.is_Add or node.is_Mul or node.is_Pow
-        known = isinstance(node, DataFunction | RowFunction) or node.func in UNARY
+        known = isinstance(node, DataFunction | RowFunction | FieldIntegral) or node.func in UNARY
         if not plain and not known and node.func not in (sp.Max, sp.Min, sp.atan2):
             if isinstance(node, sp.DiracDelta):
                 raise OperatorError(

@@ -23,7 +23,7 @@ from cnf.operators.reader.derivatives import (
 from cnf.operators.reader.expressions import applied, number, power
 from cnf.operators.reader.names import CONSTANTS
 from cnf.operators.reader.notation import Node, head, scripts, start
-from cnf.operators.reader.values import MAX_ORDER, Action, Item, Value, multiplied, scalar, stacked, transposed
+from cnf.operators.reader.values import MAX_ORDER, Action, Item, Value, scalar, stacked, transposed
 
 if TYPE_CHECKING:
     from cnf.operators.reader.semantics import Reader
@@ -91,9 +91,12 @@ def _pmatrix(reader: Reader, tree: Tree) -> Item:
 
 
 def _magnitude(reader: Reader, tree: Tree) -> Item:
-    inner = reader.expression(reader.sum(tree.children[1]), "an absolute value")
+    value = reader.value(reader.sum(tree.children[1]))
     with reader.located(start(tree)):
-        return scalar(applied("abs", [inner]), start(tree))
+        if not value.shape:
+            return scalar(applied("abs", [reader.scalar(value, "an absolute value")]), start(tree))
+        parts = [row.in_jets(reader.names.frame) for row in value.rows]
+        return scalar(power(sp.Add(*(part**2 for part in parts)), sp.Rational(1, 2)), start(tree))
 
 
 def _restricted(reader: Reader, tree: Tree) -> Item:
@@ -116,7 +119,7 @@ def _condition(reader: Reader, argument: Node) -> Place:
 
 
 def _root(reader: Reader, tree: Tree) -> Item:
-    base = reader.expression(reader.argument(tree.children[-1]), "a root")
+    base = reader.scalar(reader.argument(tree.children[-1]), "a root")
     with reader.located(start(tree)):
         degree = sp.Integer(2)
         if len(tree.children) == 3:
@@ -143,9 +146,9 @@ def _fraction(reader: Reader, tree: Tree) -> Item:
     item = reader.argument(above)
     if isinstance(item, Action):
         action = item
-        return replace(action, apply=lambda v: multiplied(divisor, action.apply(v)))
+        return replace(action, apply=lambda v: reader.multiplied(divisor, action.apply(v)))
     with reader.located(start(tree)):
-        return replace(multiplied(divisor, reader.value(item)), at=start(tree))
+        return replace(reader.multiplied(divisor, reader.value(item)), at=start(tree))
 
 
 TOKENS: dict[str, Callable[[Reader, Token], Item | None]] = {
@@ -255,12 +258,10 @@ def _raised(reader: Reader, value: Value, mark: Tree) -> Value:
             raise reader.error("expected the order of the derivative, as in u^{(3)}", start(bracket))
         return primed(reader, value, order, start(mark))
     value = reader.value(value)
-    if value.has_field:
-        if notation.whole(argument) == 1:
-            return value
-        raise reader.nonlinear("a power of the field", value.at)
+    if value.has_field and notation.whole(argument) == 1:
+        return value
     if value.shape:
         raise reader.error(r"a vector has no powers; write \mathbf{b}\cdot\mathbf{b}", start(mark))
-    exponent = reader.expression(reader.argument(argument), "an exponent")
+    exponent = reader.scalar(reader.argument(argument), "an exponent")
     with reader.located(start(argument)):
-        return replace(scalar(power(value.constant, exponent), value.at), kind="")
+        return replace(scalar(power(reader.scalar(value, "a base"), exponent), value.at), kind="")

@@ -56,11 +56,11 @@ def _function(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[Value,
         name, marks = "atan2", marks[1:]  # as SymPy prints it
     inner, outer = _bracket_behind(nodes[index + 1])
     if inner is not None:
-        arguments = [reader.expression(reader.sum(e.children[0]), f"\\{name}") for e in notation.entries(inner)]
+        arguments = [reader.scalar(reader.sum(e.children[0]), f"\\{name}") for e in notation.entries(inner)]
         index += 2
     else:
         value, index = _bare_argument(reader, nodes, index + 1, name)
-        arguments = [reader.expression(value, f"\\{name}")]
+        arguments = [reader.scalar(value, f"\\{name}")]
     with reader.located(at):
         result = _with_scripts(reader, applied(name, arguments), name, marks)
     item = scripted(reader, scalar(result, at), outer)
@@ -214,7 +214,7 @@ def _called(reader: Reader, value: Value, bracket: Node) -> list[Item]:
         if value.kind in ("number", "rows"):
             return [value, *_factor(reader, bracket)]
     arguments = [reader.value(reader.sum(part.children[0])) for part in parts]
-    if value.kind in ("expression", "callable") and len(parts) == 1 and arguments[0].has_field:
+    if value.kind in ("expression", "callable", "field") and len(parts) == 1 and arguments[0].has_field:
         return [value, scripted(reader, arguments[0], scripts(bracket))]
     if len(parts) != len(names) or (value.kind == "expression" and len(names) == 1):
         what = reader.source[value.at : start(bracket)].strip()

@@ -23,7 +23,6 @@ from cnf.operators.reader.notation import Node, is_bare, start
 from cnf.operators.reader.reach import read_item
 from cnf.operators.reader.tokens import MAX_DEPTH
 from cnf.operators.reader.values import (
-    NONLINEAR,
     Action,
     Calculus,
     Item,
@@ -64,8 +63,8 @@ class Reader:
     def error(self, message: str, at: int) -> LatexError:
         return LatexError(message, self.source, at)
 
-    def nonlinear(self, what: str, at: int) -> LatexError:
-        return self.error(f"{what} is nonlinear in the field; {NONLINEAR}", at)
+    def multiplied(self, a: Value, b: Value) -> Value:
+        return multiplied(a, b, self.names.frame)
 
     # -- values of a certain kind -----------------------------------------------------------------------------
 
@@ -80,10 +79,16 @@ class Reader:
         """A scalar free of the field."""
         value = self.value(item)
         if value.has_field:
-            raise self.nonlinear(f"{what} with the field in it", value.at)
+            raise self.error(f"{what} must be free of the field", value.at)
+        return self.scalar(value, what)
+
+    def scalar(self, item: Item, what: str) -> sp.Expr:
+        """A scalar as one expression, the field in it as jets."""
+        value = self.value(item)
         if value.shape:
             raise self.error(f"{what} must be a scalar, not {described(value)}", value.at)
-        return value.constant
+        with self.located(value.at):
+            return value.rows[0].in_jets(self.names.frame)
 
     def argument(self, node: Node) -> Item:
         """What stands in a script, under a root, above a fraction bar."""
@@ -94,7 +99,7 @@ class Reader:
 
     def reciprocal(self, item: Item) -> Value:
         at = item.at
-        divisor = self.expression(item, "a quotient")
+        divisor = self.scalar(item, "a quotient")
         with self.located(at):
             return scalar(power(divisor, sp.S.NegativeOne), at)
 
@@ -136,7 +141,7 @@ class Reader:
         fixed = [p if isinstance(p, Action) else self.value(p) for p in parts]
 
         def apply(operand: Value) -> Value:
-            return added([p.apply(operand) if isinstance(p, Action) else multiplied(p, operand) for p in fixed])
+            return added([p.apply(operand) if isinstance(p, Action) else self.multiplied(p, operand) for p in fixed])
 
         return Action(apply, last.rank, last.at, last.text)
 
@@ -210,12 +215,11 @@ class Reader:
             return replace(applied, at=left.at, kind="", place=right.place)
         factor = self.value(left)
         if isinstance(right, Action):
-            if factor.has_field:
-                self.value(right)  # raises: an operator at the end of the product
             inner = right
-            return Action(lambda v: multiplied(factor, inner.apply(v)), factor.rank + right.rank, right.at, right.text)
+            rank = factor.rank + right.rank
+            return Action(lambda v: self.multiplied(factor, inner.apply(v)), rank, right.at, right.text)
         with self.located(left.at):
-            return multiplied(factor, self.value(right))
+            return self.multiplied(factor, self.value(right))
 
     def _joined(self, link: str, left: Sequence[Item], right: Item) -> Item:
         """left . right; operators before a field-free b reach over: \\partial_t \\mathbf{b} \\cdot \\nabla u."""
@@ -225,14 +229,12 @@ class Reader:
         if split and reaches and not any(isinstance(v, Value) and v.has_field for v in operand):
             return self._segment([*left[:split], self._joined(link, operand, right)])
         first = self.value(self._segment(left))
-        join = dotted if link == "DOT" else crossed
+        join, frame = dotted if link == "DOT" else crossed, self.names.frame
         if isinstance(right, Action):
-            if first.has_field:
-                raise self.nonlinear("a derivative along the field itself", first.at)
             inner = right
-            return Action(lambda v: join(first, inner.apply(v)), right.rank - 1, right.at, right.text)
+            return Action(lambda v: join(first, inner.apply(v), frame), right.rank - 1, right.at, right.text)
         with self.located(first.at):
-            return replace(join(first, self.value(right)), at=first.at)
+            return replace(join(first, self.value(right), frame), at=first.at)
 
 
 def _rank(items: Sequence[Item]) -> int:

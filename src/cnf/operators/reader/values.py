@@ -15,25 +15,36 @@ import sympy as sp
 
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import RowFunction, simplest
+from cnf.operators.field_functions import FieldIntegral, has_jets
+from cnf.operators.field_jets import as_jet
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Term, merge
 from cnf.operators.place import HERE, Integral, Place, over
-from cnf.operators.reader.expressions import monomials, size
+from cnf.operators.reader.expressions import checked, monomials, size
 
 MAX_ORDER = 32
 MAX_TERMS = 2000
 MAX_WORK = 50_000  # what one string may cost to differentiate: a few seconds
 
-NONLINEAR = "a condition must be linear; linearise it, replacing all but one by known functions given as keywords"
-
 
 @dataclass(frozen=True)
 class Affine:
-    """terms + constant; `at` is where in the source the constant stands."""
+    """terms + constant; `at` is where in the source the constant stands.
+
+    What is linear in the field is in the terms; the constant is free of it, or an expression in its jets.
+    """
 
     terms: tuple[Term, ...] = ()
     constant: sp.Expr = sp.S.Zero
     at: int = 0
+
+    @property
+    def has_field(self) -> bool:
+        return bool(self.terms) or has_jets(self.constant)
+
+    def in_jets(self, frame: Frame) -> sp.Expr:
+        """The whole as one expression, the field in it as jets."""
+        return sp.Add(self.constant, *(as_jet(term, frame) for term in self.terms))
 
     def scaled(self, factor: sp.Expr) -> Affine:
         terms = tuple(t.replaced(coefficient=factor * t.coefficient) for t in self.terms)
@@ -57,7 +68,7 @@ class Value:
 
     @property
     def has_field(self) -> bool:
-        return any(row.terms for row in self.rows)
+        return any(row.has_field for row in self.rows)
 
     @property
     def free_symbols(self) -> set[sp.Symbol]:
@@ -116,12 +127,15 @@ def added(values: Sequence[Value]) -> Value:
     return Value(tuple(rows), first.shape, first.at)
 
 
-def multiplied(a: Value, b: Value) -> Value:
-    """The product; at most one factor has the field, at most one is not a scalar."""
-    if a.has_field and b.has_field:
-        raise OperatorError(f"a product of two field values is nonlinear in the field; {NONLINEAR}")
+def multiplied(a: Value, b: Value, frame: Frame) -> Value:
+    """The product; at most one factor is not a scalar. If both have the field, an expression in its jets."""
     if a.shape and b.shape:
         raise OperatorError(r"two vectors stand side by side; write \cdot or \times between them")
+    if a.has_field and b.has_field:
+        one, other = (a, b) if b.shape == () else (b, a)
+        factor = other.rows[0].in_jets(frame)
+        rows = tuple(Affine((), checked(factor * row.in_jets(frame)), row.at) for row in one.rows)
+        return Value(rows, one.shape, a.at)
     field, factor = (a, b) if a.has_field or (b.shape == () and not b.has_field) else (b, a)
     if factor.shape == ():
         rows = tuple(row.scaled(factor.constant) for row in field.rows)
@@ -140,7 +154,7 @@ def stacked(values: Sequence[Value], shape: tuple[int, ...]) -> Value:
     return Value(tuple(row for v in values for row in v.rows), shape, values[0].at)
 
 
-def dotted(a: Value, b: Value) -> Value:
+def dotted(a: Value, b: Value, frame: Frame) -> Value:
     """a . b: two vectors, or a matrix [i][j] = d_j u_i and a vector contracted over j."""
     if a.rank == 1 and b.rank == 2:
         a, b = b, a
@@ -148,18 +162,20 @@ def dotted(a: Value, b: Value) -> Value:
         raise OperatorError(f"cannot take the dot product of {described(a)} and {described(b)}")
     n = b.shape[0]
     if a.rank == 1:
-        return added([multiplied(entry(a, j), entry(b, j)) for j in range(n)])
-    rows = [added([multiplied(entry(a, i, j), entry(b, j)) for j in range(n)]) for i in range(a.shape[0])]
+        return added([multiplied(entry(a, j), entry(b, j), frame) for j in range(n)])
+    rows = [added([multiplied(entry(a, i, j), entry(b, j), frame) for j in range(n)]) for i in range(a.shape[0])]
     return stacked(rows, (a.shape[0],))
 
 
-def crossed(a: Value, b: Value) -> Value:
+def crossed(a: Value, b: Value, frame: Frame) -> Value:
     """a x b in three dimensions (a vector) or in two (a scalar)."""
     if a.shape != b.shape or a.shape not in ((2,), (3,)):
         raise OperatorError(f"cannot take the cross product of {described(a)} and {described(b)}")
 
     def minor(i: int, j: int) -> Value:
-        return added([multiplied(entry(a, i), entry(b, j)), negated(multiplied(entry(a, j), entry(b, i)))])
+        return added(
+            [multiplied(entry(a, i), entry(b, j), frame), negated(multiplied(entry(a, j), entry(b, i), frame))]
+        )
 
     return minor(0, 1) if a.shape == (2,) else stacked([minor(1, 2), minor(2, 0), minor(0, 1)], (3,))
 
@@ -219,7 +235,7 @@ class Calculus:
         symbols = [sp.Dummy(f"b_{c}", real=True) for c in self.spatial]
         for _ in range(order):
             parts = [self.differentiated(value, c) for c in self.spatial]
-            value = added([multiplied(scalar(b), part) for b, part in zip(symbols, parts, strict=True)])
+            value = added([multiplied(scalar(b), part, self.frame) for b, part in zip(symbols, parts, strict=True)])
         return _substituted(value, dict(zip(symbols, (row.constant for row in direction.rows), strict=True)))
 
     @property
@@ -288,7 +304,10 @@ class Calculus:
         rows = []
         for row in value.rows:
             terms = tuple(_enclosed(t, span) for t in row.terms)
-            rows.append(Affine(terms, _antiderivative(row.constant, span), row.at))
+            parts = sp.Add.make_args(row.constant)
+            free = _antiderivative(sp.Add(*(part for part in parts if not has_jets(part))), span)
+            beyond = [FieldIntegral(part, span.variable, lower, upper) for part in parts if has_jets(part)]
+            rows.append(Affine(terms, sp.Add(free, *beyond), row.at))
         return replace(value, rows=tuple(rows), kind="")
 
 

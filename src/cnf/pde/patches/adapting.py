@@ -27,6 +27,7 @@ from cnf.pde.patches.mesh import Mesh, is_aligned
 from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
+from cnf.pde.patches.pursuit import pursued
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import MARKED, graded, refine
 from cnf.pde.patches.rounds import (
@@ -112,7 +113,7 @@ def cut_cells(
     usual = degrees_on(domain, carries(question, orders), is_steady(question), easy)
     degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
-    base = diffused_jumps(question, orders) or edge_potentials(question, orders)
+    base = diffused_jumps(question, orders) or edge_potentials(question, orders) if question.is_linear else None
     begun, cells = begin_with(
         usual, len(question.space.channels), partial(known_cells, question, orders, corners, goal=goal)
     )
@@ -152,11 +153,13 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
+        begun, question = pursued(question, orders, cells, degree, goal)
+        cells = cells if begun is cells else following_formulas(question, orders, begun, degree, goal)
         found = first_round(question, orders, mesh_of, cells, degree, goal)
         while True:
             rounds.append(found)
             report(found)
-            last = found
+            last, question = found, question.after(found.solution)
             if most < 1:
                 return Adapted((found,), 0, math.inf, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
@@ -247,14 +250,7 @@ def known_cells(
     """As small as the domain and formulas ask for to reach a goal, before anything is solved."""
     carried = carries(question, orders)
     begin = cells_to_begin_with(question, corners)
-    cells = follow(
-        begin,
-        followed_by(question.domain, degree),
-        asked_formulas(question, orders),
-        closeness(question, carried, goal),
-        question.seed,
-        orders.time,
-    )
+    cells = following_formulas(question, orders, begin, degree, goal)
     if question.domain._is_box and question.domain.dimension == 2 and question.time is None and not corners:
         cells = graded(cells)
     functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
@@ -267,6 +263,18 @@ def known_cells(
     elif orders.time is not None:
         cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
     return evened(cells, orders.time) if is_steady(question) else cells
+
+
+def following_formulas(question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float) -> Cells:
+    """Cells cut until polynomials follow all that is known: right-hand sides, coefficients, data."""
+    return follow(
+        cells,
+        followed_by(question.domain, degree),
+        asked_formulas(question.shown(), orders),
+        closeness(question, carries(question, orders), goal),
+        question.seed,
+        orders.time,
+    )
 
 
 def closeness(question: Question, carried: bool, goal: float) -> float:

@@ -71,7 +71,8 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     twice = said_twice(question, orders, mesh)
     if mesh.shaped_layout is not None and (given > functions or twice):  # laid out to be as many, or fewer with guides
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
-    return ConstrainedField(basis, constraints, mesh.base, tolerance=question.tolerance, on_violation="warn")
+    settings = {"tolerance": question.tolerance, "on_violation": "warn"}
+    return ConstrainedField(basis, constraints, mesh.base, start=question.state, **settings)  # type: ignore[arg-type]
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:

@@ -73,6 +73,7 @@ class Climb:
                 found = solve_round(self.question, self.orders, mesh)
                 self.rounds.append(found)
                 report(found)
+                self.question = self.question.after(found.solution)
                 estimate, ratio = self._estimate()
                 good = sum(known <= self.goal for known in self.estimates.values())
                 if (good and (found.exact or good > INEXACT)) or most < 1 or (most == 1 and self.estimates):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,11 +12,14 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis
 from cnf.constraints import Constraint, Space
+from cnf.operators.nonlinear import Alike, State
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
+
+SHOWN = 0.7  # what jets are taken to be where equations are looked at before a field is known
 
 
 class Part(Protocol):
@@ -67,6 +70,30 @@ class Question:
     jumps: Sequence[InterfaceCondition] = ()
     local: Callable[[Space, int], Basis] | None = None  # makes the functions of patches; None: polynomials
     asked: int | None = None  # channels that somebody asked for; those after them serve to find these; None: all
+    state: State | None = None  # the field that nonlinear equations begin with; None: zero
+
+    @property
+    def is_linear(self) -> bool:
+        return all(c.nonlinear is None for c in self.constraints)
+
+    def after(self, state: State) -> Question:
+        """The same question where a field is known that nearly answers it; a linear one is what it is."""
+        return replace(self.around(state), state=state)
+
+    def around(self, state: State) -> Question:
+        """The same with its equations linearised around a state."""
+        if self.is_linear:
+            return self
+        at = self.at
+        return replace(
+            self,
+            constraints=[c.around(state) for c in self.constraints],
+            at=lambda k, sample: at(k, sample).around(state),
+        )
+
+    def shown(self) -> Question:
+        """The same around no field in particular: what its equations look like in general, before one is known."""
+        return self.around(Alike(len(self.space.channels), SHOWN))
 
     @property
     def areas(self) -> int:

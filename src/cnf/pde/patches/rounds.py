@@ -152,8 +152,8 @@ def between(question: Question, mesh: Mesh, solution: Solution) -> np.ndarray:
         for k in question.inside:
             own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
             condition = question.at(k, Sample(x[torch.from_numpy(own)], None))
+            off, condition = solution.residual(condition).abs(), condition.around(solution)
             shape = (condition.values.shape[0], condition.values.shape[1])
-            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
             relative = (off / _cell_sizes(condition, shape, half[own], amplitudes)).amax(dim=1)
             np.maximum.at(worst, owner[own], relative.numpy())
     return worst
@@ -185,8 +185,8 @@ def contradicted(question: Question, orders: Orders, mesh: Mesh, solution: Solut
         share = ((mesh.patches.upper - mesh.patches.lower)[patch] / (2 * half[0])).prod() / (number == patch).sum()
         with torch.no_grad():
             condition = question.at(k, Sample(x, None))
+            off, condition = solution.residual(condition).abs(), condition.around(solution)
             shape = (condition.values.shape[0], condition.values.shape[1])
-            off = (solution.applied(condition.expanded(), shape) - condition.values).abs()
             worst = max(worst, share * float((off / _cell_sizes(condition, shape, half, amplitudes)).max()))
     return worst
 

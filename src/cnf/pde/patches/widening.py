@@ -63,7 +63,10 @@ def widened(
 
     def turned(constraint: Constraint) -> Constraint:
         side = replace(constraint.right_hand_side, frame=wider.frame)  # a file has the channels of a condition from it
-        return replace(constraint, operator=turned_operator(constraint.operator), right_hand_side=side)
+        if constraint.nonlinear is None:
+            return replace(constraint, operator=turned_operator(constraint.operator), right_hand_side=side)
+        operator = constraint.nonlinear.rewritten(rewritten, wider.frame)
+        return make_constraint(constraint.name, operator, constraint.points, side)
 
     known = [turned(constraint) for constraint in question.constraints]
 

@@ -22,7 +22,7 @@ from cnf.constraints import Constraint
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.operators.coefficients import data_function
 from cnf.operators.frame import symbol
-from cnf.pde.domains import Timed
+from cnf.pde.domains import Box, Timed
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.evening import PARTS
 from cnf.pde.patches.formulas import Formula, follow
@@ -59,24 +59,28 @@ def can_be_continued(question: Question, orders: Orders) -> bool:
         return False
     if question.regions is not None or question.local is not None or orders.time is None:
         return False
+    if not question.is_linear:  # these are followed otherwise, from the first
+        return False
     here = all(term.place.is_here for c in question.constraints for row in c.operator.rows for term in row)
     return here and all(
         place.kind in PARTS
         and (place.kind != "slice" or len(place.fixed or {}) == 1)
-        and (orders.time not in (place.fixed or {}) or _starts(question, place))
+        and (orders.time not in (place.fixed or {}) or starts(question, place))
         for place in question.places
     )
 
 
 def continued(question: Question, start: float, end: float, before: Solution | None) -> Question:
-    """The same question from `start` to `end`, which begins as the field `before` ended; None: as asked."""
-    assert isinstance(question.domain, Timed) and question.time is not None
-    domain = Timed(question.domain.space, start, end)
+    """The same question from `start` to `end`, which begins as the field `before` ended; None: as asked.
+
+    Time is the last coordinate, or the only one.
+    """
+    given, axis = question.domain, question.domain.dimension - 1
+    domain = Timed(given.space, start, end) if isinstance(given, Timed) else Box([start], [end])
     if before is None:
         return replace(question, domain=domain)
-    begins = [_starts(question, place) for place in question.places]
-    fixed = {question.time: start}
-    places = [Beginning(fixed) if own else p for p, own in zip(question.places, begins, strict=True)]
+    begins = [starts(question, place) for place in question.places]
+    places = [Beginning({axis: start}) if own else p for p, own in zip(question.places, begins, strict=True)]
 
     def at(k: int, sample: Sample) -> Constraint:
         found = question.at(k, sample)
@@ -193,8 +197,11 @@ def amplitude(solution: Solution, window: Question) -> float:
         return float(channel_amplitudes(solution, points).max())
 
 
-def _starts(question: Question, place: Part) -> bool:
-    return question.time is not None and (place.fixed or {}) == {question.time: question.domain.lower[question.time]}
+def starts(question: Question, place: Part) -> bool:
+    """Whether a place is where time begins."""
+    return place.kind == "slice" and dict(place.fixed or {}) == {
+        question.domain.dimension - 1: question.domain.lower[-1]
+    }
 
 
 def _at_moment(points: Tensor, moment: float) -> Tensor:

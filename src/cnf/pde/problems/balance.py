@@ -27,7 +27,9 @@ INVOLVED = 0.05  # share of a condition in a combination
 
 
 def contradictions(problem: Problem) -> list[str]:
-    """Sentences about conditions whose means contradict each other, whatever the field."""
+    """Sentences about conditions whose means contradict each other, whatever the field; of linear ones only."""
+    if any(c.nonlinear is not None for c in problem.constraints):
+        return []
     constraints = _evenly(problem)
     rows = [(c, r) for c in constraints for r in range(len(c.operator.rows))]
     if not 2 <= len(rows) <= MOST:

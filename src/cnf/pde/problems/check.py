@@ -123,7 +123,7 @@ def _expressions(constraint: Constraint) -> tuple[sp.Expr, ...]:
 
 
 def _rows(constraint: Constraint) -> list[str]:
-    return constraint.operator.to_latex().split("; ")
+    return constraint.to_latex().split("; ")
 
 
 def read_back(constraint: Constraint) -> str:
@@ -137,7 +137,7 @@ def read_back(constraint: Constraint) -> str:
     else:
         sides = [r"\mathrm{data}"] * len(rows)
     if len(sides) != len(rows):
-        return constraint.operator.to_latex()
+        return constraint.to_latex()
     return "; ".join(f"{row} = {side}" for row, side in zip(rows, sides, strict=True))
 
 

@@ -126,7 +126,7 @@ def solve_on_patches(
 def question_of(problem: Problem) -> Question:
     """What patches need to know."""
     placing, local = problem._placing, problem.solving.local
-    return Question(
+    question = Question(
         problem.space,
         problem.domain,
         problem.constraints,
@@ -138,11 +138,12 @@ def question_of(problem: Problem) -> Question:
         problem.jumps,
         LOCAL_BASES.get(local) if isinstance(local, str) else local,
     )
+    return question.shown()
 
 
 def lowered(question: Question) -> Question:
     """With channels for rates and moments, so that patches know the orders."""
-    return with_moments(with_rates(question))
+    return with_moments(with_rates(question)).shown()
 
 
 def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
@@ -232,7 +233,7 @@ def refuse_free_motions(problem: Problem) -> None:
     domain = problem.domain
     if problem.solving.underdetermined != "refuse":
         return
-    if len(free_motions(problem.constraints, domain.lower, domain.upper)):
+    if len(free_motions(question_of(problem).constraints, domain.lower, domain.upper)):
         missing = "; ".join(check_problem(problem).missing)
         free = "All of them hold for a constant, or a motion as of a body, as well. Give a value somewhere, or a mean"
         raise undetermined(f"Missing: {missing}" if missing else free)

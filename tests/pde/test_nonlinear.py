@@ -1,0 +1,174 @@
+"""Nonlinear problems on patches, with answers known from elsewhere: closed forms, Cole and Hopf, an integrator."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+
+import cnf
+from cnf.pde.problems.answer import Answer
+
+
+def solved(target: float, method: str = "patches", **entries: object) -> Answer:
+    return cnf.Problem(**entries, solve={"target": target, "method": method}).solve()
+
+
+def box(lower: list, upper: list, time: list | None = None) -> dict:
+    return {"type": "box", "lower": lower, "upper": upper} | ({} if time is None else {"time": time})
+
+
+def is_honest(answer: Answer, target: float) -> bool:
+    """Exact, and the error is below the target and within three times the estimate."""
+    assert answer.errors is not None
+    worst = max(answer.errors.values())
+    return answer.certificate.exact and worst <= target and worst <= 3 * answer.estimate
+
+
+def cole_hopf(x: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
+    """u_t + u u_x = nu u_xx from u = -sin(pi x), by Gauss-Hermite nodes."""
+    nodes, weights = np.polynomial.hermite.hermgauss(200)
+    y = x[:, None] - np.sqrt(4 * nu * t)[:, None] * nodes
+    kernel = weights * np.exp(-(np.cos(np.pi * y) + 1) / (2 * np.pi * nu))
+    return -(np.sin(np.pi * y) * kernel).sum(axis=1) / kernel.sum(axis=1)
+
+
+CUBIC = r"-\Delta u + u^3 = 2 \cos(x + y) + \cos(x + y)^3"
+
+
+@pytest.mark.parametrize(
+    ("domain", "method"),
+    [
+        (box([0, 0], [1, 1]), "patches"),
+        (box([0, 0], [1, 1]), "waves"),
+        ({"type": "disk", "center": [0, 0], "radius": 1}, "patches"),
+        ({"type": "disk", "center": [0, 0], "radius": 1}, "auto"),
+    ],
+)
+def test_a_cubic_equation(domain: dict, method: str):
+    """-Laplace u + u^3 = f with u = cos(x + y), on boxes and on patches that a circle cuts."""
+    equations = {"interior": CUBIC, "boundary": r"u = \cos(x + y)"}
+    answer = solved(1e-7, method, coordinates="x y", domain=domain, equations=equations, exact={"u": r"\cos(x + y)"})
+    assert is_honest(answer, 1e-7)
+
+
+@pytest.mark.parametrize("nu", [pytest.param(0.1, id="smooth"), pytest.param(0.01, id="shock", marks=pytest.mark.slow)])
+def test_burgers(nu: float):
+    """nu = 0.1 / pi and 0.01 / pi against Cole and Hopf: the largest error is below 1e-8, patches found by themselves."""
+    equations = [
+        {"on": "interior", "equation": rf"u_t + u u_x = \frac{{{nu}}}{{\pi}} u_{{xx}}"},
+        {"on": "t = 0", "equation": r"u = -\sin(\pi x)"},
+        {"on": "boundary", "equation": "u = 0"},
+    ]
+    answer = solved(1e-9, coordinates="x t", domain=box([-1], [1], [0, 1]), equations=equations)
+    draw = np.random.default_rng(0)
+    points = np.stack([draw.uniform(-1, 1, 2000), draw.uniform(0.02, 1, 2000)], axis=1)
+    with torch.no_grad():
+        found = answer.solution(torch.from_numpy(points))[:, 0].numpy()
+    known = cole_hopf(*points.T, nu / np.pi)
+    assert answer.certificate.exact
+    assert np.abs(found - known).max() < 1e-8
+    assert np.linalg.norm(found - known) <= 3 * max(answer.estimate, 1e-12) * np.linalg.norm(known)
+
+
+def test_steady_flow_of_kovasznay():
+    """Navier-Stokes at Re = 40 behind a grid: (u . nabla) u, a pressure whose level is a point; all channels to 1e-5."""
+    rate = 20 - math.sqrt(400 + 4 * math.pi**2)
+    exact = {
+        "u": rf"1 - e^{{{rate} x}} \cos(2 \pi y)",
+        "v": rf"\frac{{{rate}}}{{2 \pi}} e^{{{rate} x}} \sin(2 \pi y)",
+        "p": rf"(1 - e^{{{2 * rate} x}}) / 2",
+    }
+    equations = [
+        {
+            "on": "interior",
+            "equation": r"(\mathbf{u} \cdot \nabla) \mathbf{u} + \nabla p = \frac{1}{40} \Delta \mathbf{u}",
+        },
+        {"on": "interior", "equation": r"\nabla \cdot \mathbf{u} = 0"},
+        {"on": "boundary", "equation": f"u = {exact['u']}"},
+        {"on": "boundary", "equation": f"v = {exact['v']}"},
+        {"equation": f"p(1, 1) = {(1 - math.exp(2 * rate)) / 2}"},
+    ]
+    space = {"coordinates": "x y", "channels": "u v p", "vectors": {"u": ["u", "v"]}}
+    answer = solved(1e-5, domain=box([-0.5, -0.5], [1, 1.5]), equations=equations, exact=exact, **space)
+    assert is_honest(answer, 1e-5)
+
+
+def test_scherks_minimal_surface():
+    """(1 + u_y^2) u_xx - 2 u_x u_y u_xy + (1 + u_x^2) u_yy = 0 with u = ln(cos y / cos x), to 1e-6."""
+    known = r"\ln(\cos(y) / \cos(x))"
+    equations = {
+        "interior": r"(1 + u_y^2) u_{xx} - 2 u_x u_y u_{xy} + (1 + u_x^2) u_{yy} = 0",
+        "boundary": f"u = {known}",
+    }
+    answer = solved(
+        1e-6, coordinates="x y", domain=box([-0.8, -0.8], [0.8, 0.8]), equations=equations, exact={"u": known}
+    )
+    assert is_honest(answer, 1e-6)
+
+
+def test_predators_and_prey_over_a_long_time():
+    """u' = u - u v, v' = u v - v over [0, 8], which one Newton iteration does not find: SciPy's DOP853 to 1e-9."""
+    equations = [
+        {"on": "interior", "equation": "u' = u - u v"},
+        {"on": "interior", "equation": "v' = u v - v"},
+        {"on": "t = 0", "equation": "u = 2"},
+        {"on": "t = 0", "equation": "v = 1"},
+    ]
+    answer = solved(1e-10, coordinates="t", channels="u v", domain=box([0], [8]), equations=equations)
+    times = np.linspace(0, 8, 101)
+    options = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14, "t_eval": times}
+    known = solve_ivp(lambda t, y: [y[0] - y[0] * y[1], y[0] * y[1] - y[1]], [0, 8], [2, 1], **options).y.T
+    with torch.no_grad():
+        found = answer.solution(torch.from_numpy(times[:, None])).numpy()
+    assert answer.certificate.exact and np.abs(found - known).max() < 1e-9
+
+
+def test_a_nonlinear_wave_keeps_its_energy():
+    """Sine-Gordon u_tt = u_xx - sin u with fixed ends, in channels for u and its rate: energy the same to 1e-6."""
+    equations = [
+        {"on": "interior", "equation": r"u_{tt} = u_{xx} - \sin(u)"},
+        {"on": "t = 0", "equation": r"u = \cos(\pi x / 2)"},
+        {"on": "t = 0", "equation": "u_t = 0"},
+        {"on": "boundary", "equation": "u = 0"},
+    ]
+    answer = solved(1e-6, coordinates="x t", domain=box([-1], [1], [0, 1]), equations=equations)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    energies = []
+    for moment in (0.0, 0.5, 1.0):
+        x = torch.from_numpy(np.stack([nodes, np.full(40, moment)], axis=1))
+        density = answer.solution.apply(r"u_t^2 / 2 + u_x^2 / 2 - \cos(u)", x)[:, 0].detach().numpy()
+        energies.append(weights @ density)
+    assert answer.certificate.exact
+    assert np.ptp(energies) < 1e-6 * abs(energies[0])
+
+
+def test_radiation_from_the_boundary():
+    """div((1 + u^2) grad u) = -1 in a square that radiates, dn u (1 + u^2) = -u^4: what is produced is radiated, 1e-6."""
+    equations = {
+        "interior": r"\nabla \cdot ((1 + u^2) \nabla u) = -1",
+        "boundary": r"(1 + u^2) \partial_n u = -u^4",
+    }
+    answer = solved(1e-6, coordinates="x y", domain=box([0, 0], [1, 1]), equations=equations)
+    nodes, weights = (a / 2 for a in np.polynomial.legendre.leggauss(40))
+    side, zero = nodes + 0.5, np.zeros(40)
+    edges = [(side, zero), (side, zero + 1), (zero, side), (zero + 1, side)]
+    with torch.no_grad():
+        radiated = sum(
+            weights @ answer.solution(torch.from_numpy(np.stack(edge, axis=1)))[:, 0].numpy() ** 4 for edge in edges
+        )
+    assert answer.certificate.exact and abs(radiated - 1) < 1e-5
+
+
+@pytest.mark.slow
+def test_what_blows_up_is_said_not_to_be_solved():
+    """u' = u^2 from 1 ends at t = 1, asked for up to 2: neither exact nor an estimate below the target."""
+    equations = [{"on": "interior", "equation": "u' = u^2"}, {"on": "t = 0", "equation": "u = 1"}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = solved(1e-3, coordinates="t", domain=box([0], [2]), equations=equations)
+    assert not (answer.certificate.exact and answer.estimate <= 1e-3)
