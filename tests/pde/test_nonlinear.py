@@ -58,7 +58,7 @@ def test_a_cubic_equation(domain: dict, method: str):
 
 @pytest.mark.parametrize("nu", [pytest.param(0.1, id="smooth"), pytest.param(0.01, id="shock", marks=pytest.mark.slow)])
 def test_burgers(nu: float):
-    """nu = 0.1 / pi and 0.01 / pi against Cole and Hopf: the largest error is below 1e-8, patches found by themselves."""
+    """nu = 0.1 / pi and 0.01 / pi against Cole and Hopf: errors below 1e-8, patches found by themselves."""
     equations = [
         {"on": "interior", "equation": rf"u_t + u u_x = \frac{{{nu}}}{{\pi}} u_{{xx}}"},
         {"on": "t = 0", "equation": r"u = -\sin(\pi x)"},
@@ -76,7 +76,7 @@ def test_burgers(nu: float):
 
 
 def test_steady_flow_of_kovasznay():
-    """Navier-Stokes at Re = 40 behind a grid: (u . nabla) u, a pressure whose level is a point; all channels to 1e-5."""
+    """Navier-Stokes at Re = 40 behind a grid, a pressure whose level is a point; all channels to 1e-5."""
     rate = 20 - math.sqrt(400 + 4 * math.pi**2)
     exact = {
         "u": rf"1 - e^{{{rate} x}} \cos(2 \pi y)",
@@ -148,7 +148,7 @@ def test_a_nonlinear_wave_keeps_its_energy():
 
 
 def test_radiation_from_the_boundary():
-    """div((1 + u^2) grad u) = -1 in a square that radiates, dn u (1 + u^2) = -u^4: what is produced is radiated, 1e-6."""
+    """div((1 + u^2) grad u) = -1 in a square that radiates u^4: what is produced is radiated, to 1e-5."""
     equations = {
         "interior": r"\nabla \cdot ((1 + u^2) \nabla u) = -1",
         "boundary": r"(1 + u^2) \partial_n u = -u^4",

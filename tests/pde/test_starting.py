@@ -10,8 +10,8 @@ from scipy.special import j0, j1, jn_zeros
 
 import cnf
 from cnf.domains import Box, Difference, Disk, Timed
-from cnf.pde.patches.adapting import known_cells
 from cnf.pde.patches.building import orders_of
+from cnf.pde.patches.known_cells import known_cells
 from cnf.pde.patches.point_choice import points_to_start_from
 from cnf.pde.patches.shaped import Shaped, first_cells
 from cnf.pde.patches.starting import contradicted_curves

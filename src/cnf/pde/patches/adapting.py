@@ -12,24 +12,29 @@ import numpy as np
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.errors import ProblemError
-from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import orders_of
-from cnf.pde.patches.carrying import carried_cells, carries, wave_cells
+from cnf.pde.patches.carrying import carries, wave_cells
 from cnf.pde.patches.corners import functions_at
-from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on, followed_by
+from cnf.pde.patches.degrees import DEGREES, begin_with, degrees_on
 from cnf.pde.patches.edges import edge_potentials
 from cnf.pde.patches.evening import evened, is_steady
-from cnf.pde.patches.formulas import follow
 from cnf.pde.patches.found_again import lost_share
 from cnf.pde.patches.interfaces import stiffness_of
-from cnf.pde.patches.jumps import breaks, cut_at, diffused_jumps
-from cnf.pde.patches.mesh import Mesh, is_aligned
+from cnf.pde.patches.jumps import diffused_jumps
+from cnf.pde.patches.known_cells import (
+    MOST_CONDITIONS,
+    MOST_MARCHED,
+    cells_to_begin_with,
+    following_formulas,
+    known_cells,
+)
+from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.pursuit import pursued
 from cnf.pde.patches.question import Question
-from cnf.pde.patches.refining import MARKED, graded, refine
+from cnf.pde.patches.refining import MARKED, refine
 from cnf.pde.patches.rounds import (
     Adapted,
     Round,
@@ -41,23 +46,17 @@ from cnf.pde.patches.rounds import (
 )
 from cnf.pde.patches.scouting import scouted
 from cnf.pde.patches.sectors import corners_of
-from cnf.pde.patches.shaped import first_cells, swings_on_cut_patches
+from cnf.pde.patches.shaped import swings_on_cut_patches
 from cnf.pde.patches.solid import is_curved_solid
 from cnf.pde.patches.solid_climbing import climb_solid
-from cnf.pde.patches.starting import for_the_start
 from cnf.pde.patches.windows import can_be_continued, cells_by_windows
 from cnf.solution import Solution
 from cnf.solvers.stages import MOST_STAGES
 
-CLOSELY, CLOSEST = 0.1, 1e-9  # of the goal: how closely formulas are followed, and the closest at all
-DURING, AT_LEAST = 10.0, 1e-3  # the same in the plane during time, and how closely at least: see `closeness`
-DETAIL = 1e-5  # to which formulas are followed at least where detail is carried along: errors add up on the way
 GAIN = 0.1  # of what is off: a degree that leaves no more than that is taken before cells are cut
 GAIN_ON_SHAPES = 0.25  # the same on planar shapes, where one begins with low degrees
 LOWEST_DEGREE, HIGHEST_DEGREE = 8, 16
 STRONG = 1e-5  # over the goal: strength of guides during time; weaker ones keep weights small, and the field exact
-MOST_CONDITIONS = 400_000  # at once: of all cells, or of a slab where slabs are solved one after the other
-MOST_MARCHED = 4_000_000  # of all slabs
 ROUNDING = 1e-13  # estimates do not get below this: no target is followed any further
 BEST = 1e-11  # without a target, what is good enough
 SECONDS = 120.0  # without a target, what it may take
@@ -153,8 +152,8 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
-        begun, question = pursued(question, orders, cells, degree, goal)
-        cells = cells if begun is cells else following_formulas(question, orders, begun, degree, goal)
+        pursuit, question = pursued(question, orders, cells, degree, goal)
+        cells = cells if pursuit is cells else following_formulas(question, orders, pursuit, degree, goal)
         found = first_round(question, orders, mesh_of, cells, degree, goal)
         while True:
             rounds.append(found)
@@ -244,52 +243,6 @@ def first_round(
     return solve(cells, degree)
 
 
-def known_cells(
-    question: Question, orders: Orders, corners: Sequence[CornerFunctions], degree: tuple[int, ...], goal: float
-) -> Cells:
-    """As small as the domain and formulas ask for to reach a goal, before anything is solved."""
-    carried = carries(question, orders)
-    begin = cells_to_begin_with(question, corners)
-    cells = following_formulas(question, orders, begin, degree, goal)
-    if question.domain._is_box and question.domain.dimension == 2 and question.time is None and not corners:
-        cells = graded(cells)
-    functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
-    if swings_on_cut_patches(question.domain, orders.swings):
-        smallest, usual = ((c.upper - c.lower).min(axis=0) for c in (cells, begin))
-        widest = (begin.upper - begin.lower).max(axis=0) * smallest / usual
-        cells = wave_cells(question, orders, begin, degree, widest, MOST_MARCHED // (2 * functions))
-    elif carried:
-        cells = carried_cells(question, orders, cells, degree, 2 * MOST_CONDITIONS // functions)
-    elif orders.time is not None:
-        cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
-    return evened(cells, orders.time) if is_steady(question) else cells
-
-
-def following_formulas(question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float) -> Cells:
-    """Cells cut until polynomials follow all that is known: right-hand sides, coefficients, data."""
-    return follow(
-        cells,
-        followed_by(question.domain, degree),
-        asked_formulas(question.shown(), orders),
-        closeness(question, carries(question, orders), goal),
-        question.seed,
-        orders.time,
-    )
-
-
-def closeness(question: Question, carried: bool, goal: float) -> float:
-    """To which part of its largest value every formula is followed before anything is solved.
-
-    What polynomials leave of a source oscillates within a cell, and diffusion and time smooth that: in the plane during
-    time, fields are a thousand times closer than their sources, and slabs are too dear to do without that.
-    """
-    if carried:
-        return min(max(CLOSELY * goal, CLOSEST), DETAIL)
-    if question.time is not None and question.domain.dimension == 3:
-        return max(min(DURING * goal, AT_LEAST), CLOSEST)
-    return max(CLOSELY * goal, CLOSEST)
-
-
 def halved_for_waves(question: Question, orders: Orders, last: Round) -> Cells:
     """Cells half as wide, and slabs as short as these allow, where waves travel through cut patches."""
     cells, begin = last.mesh.cells, cells_to_begin_with(question, ())
@@ -309,15 +262,6 @@ def time_for(cells: int, functions: int, target: float | None, seconds: float | 
             ("solve", "method"),
         )
     return seconds
-
-
-def cells_to_begin_with(question: Question, corners: Sequence[CornerFunctions]) -> Cells:
-    """As the domain, its regions, corners and kinks of right-hand sides ask for."""
-    domain, regions = question.domain, question.regions
-    flat = regions.flat_at if regions is not None and is_aligned(domain, regions) else None
-    centres = list(dict.fromkeys(c.centre for c in corners))
-    cells = first_cells(domain, centres, regions) if flat is None else cut_at(first_cells(domain), flat)
-    return cut_at(cells, breaks(question)) if domain._is_box else cells
 
 
 def degree_for(goal: float) -> int:
