@@ -91,6 +91,10 @@ class MissingExtraError(CnfError):
         return MissingExtraError(f'{need}: pip install {packages}, or pip install ".[{extra}]" in a clone of cnf')
 
 
+class NotANumberError(CnfError):
+    """Nonlinear conditions are no numbers where the iteration for them begins."""
+
+
 class CnfWarning(UserWarning):
     """Base of every warning given by cnf."""
 

@@ -26,7 +26,7 @@ from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
 from cnf.certificate.sizes import extents, row_sizes
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, CnfError
+from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import Constant, State, Zero
 from cnf.solution import Solution
@@ -235,7 +235,7 @@ class Newton:
             if best is not None and not best[1].stopped:
                 return best
         if best is None:
-            raise CnfError(
+            raise NotANumberError(
                 "the nonlinear conditions are not numbers where the iteration begins (a division by zero, a root of a "
                 "negative number?); give a start at which they are: start=a field, or any function of points"
             )

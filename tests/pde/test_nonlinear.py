@@ -11,6 +11,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 import cnf
+from cnf.errors import ProblemError
 from cnf.pde.problems.answer import Answer
 
 
@@ -162,6 +163,54 @@ def test_radiation_from_the_boundary():
             weights @ answer.solution(torch.from_numpy(np.stack(edge, axis=1)))[:, 0].numpy() ** 4 for edge in edges
         )
     assert answer.certificate.exact and abs(radiated - 1) < 1e-5
+
+
+def bratu(**ways: object) -> cnf.Problem:
+    equations = {"interior": r"u_{xx} + a e^u = 0", "boundary": "u = 0"}
+    solve = {"method": "patches", "target": 1e-9} | ways
+    return cnf.Problem("x", domain=box([0], [1]), parameters={"a": 1.0}, equations=equations, solve=solve)
+
+
+@pytest.mark.parametrize(
+    ("ways", "theta"),
+    [
+        ({}, 1.5171645990507543),
+        ({"start": "16 x (1 - x)"}, 10.938702772122106),
+        ({"start": {"u": 0}}, 1.5171645990507543),
+        ({"continuation": {"a": [3.0, 2.0]}}, 1.5171645990507543),
+    ],
+)
+def test_both_branches_of_bratu(ways: dict, theta: float):
+    """u'' + e^u = 0 between zeros: u(1/2) = 2 ln cosh(theta / 4) with theta = sqrt(2) cosh(theta / 4), by the start."""
+    answer = bratu(**ways).solve()
+    middle = float(answer.solution(torch.tensor([[0.5]], dtype=torch.float64)).detach())
+    assert answer.certificate.exact and middle == pytest.approx(2 * math.log(math.cosh(theta / 4)), abs=1e-10)
+
+
+def test_a_continuation_does_not_pass_a_fold():
+    """There is no solution for a > 3.51: the error names the value that is not passed."""
+    equations = {"interior": r"u_{xx} + a e^u = 0", "boundary": "u = 0"}
+    solve = {"method": "patches", "target": 1e-6, "continuation": {"a": [1.0, 3.0]}}
+    problem = cnf.Problem("x", domain=box([0], [1]), parameters={"a": 4.5}, equations=equations, solve=solve)
+    with warnings.catch_warnings(), pytest.raises(ProblemError, match=r"does not get past a = 3\.5"):
+        warnings.simplefilter("ignore")
+        problem.solve()
+
+
+@pytest.mark.parametrize(
+    ("ways", "message"),
+    [
+        ({"start": {"w": "x"}}, "w"),
+        ({"start": "u + 1"}, "must not contain the field"),
+        ({"continuation": {"b": [1.0]}}, "b"),
+        ({"continuation": {"a": 3.0}}, "list of values"),
+        ({"continuation": {"a": []}}, "list of values"),
+    ],
+)
+def test_bad_beginnings_are_refused(ways: dict, message: str):
+    """What cannot be a start or a continuation is refused when the problem is read."""
+    with pytest.raises(ProblemError, match=message):
+        bratu(**ways)
 
 
 @pytest.mark.slow

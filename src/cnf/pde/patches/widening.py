@@ -81,6 +81,7 @@ def widened(
         at=at,
         jumps=[TurnedJump(jump, turned_operator, turned) for jump in question.jumps],
         asked=question.asked or len(space.channels),
+        state=None,  # it has not these channels
     )
 
 

@@ -137,6 +137,7 @@ def question_of(problem: Problem) -> Question:
         problem.regions,
         problem.jumps,
         LOCAL_BASES.get(local) if isinstance(local, str) else local,
+        state=problem.start,
     )
     return question.shown()
 

@@ -130,7 +130,7 @@ def read_tuning(given: object) -> TuningOptions:
 
 
 def read_solve(given: object) -> SolveOptions:
-    known = ("tolerance", "underdetermined", "method", "target", "local")
+    known = ("tolerance", "underdetermined", "method", "target", "local", "start", "continuation")
     table = check_table({} if given is None else given, known, ("solve",))
     method = check_choice(table.get("method", "auto"), METHODS, ("solve", "method"))
     target = check_number(table["target"], ("solve", "target")) if "target" in table else None

@@ -136,7 +136,8 @@ def build_field(
     """The field for one choice of settings; `seed` of the waves if not that of the problem."""
     basis = build_basis(problem, constraints, settings, problem.seed if seed is None else seed)
     tolerance = problem.solving.tolerance
-    return ConstrainedField(basis, list(constraints), solver=Auto(reveal_rank=False), tolerance=tolerance)
+    solver = Auto(reveal_rank=False)
+    return ConstrainedField(basis, list(constraints), solver=solver, tolerance=tolerance, start=problem.start)
 
 
 def build_basis(problem: Problem, constraints: Sequence[Constraint], settings: Settings, seed: int) -> Basis:

@@ -18,6 +18,7 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
 from cnf.pde.domains.description import domain_from, to_text
 from cnf.pde.problems import options
+from cnf.pde.problems.beginning import read_continuation, read_start, solve_by_continuation
 from cnf.pde.problems.entries import check_count, check_names, check_text, shown
 from cnf.pde.problems.exact import Function, read_exact
 from cnf.pde.problems.first_look import look_over, named, naming_lines
@@ -67,14 +68,16 @@ class Problem:
         folder: object = ".",
     ):
         given = _any_table(parameters, "parameters")
+        tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
+        texts = {"title": title, "description": description, "seed": seed, "folder": folder}
+        asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
+        self._entries: dict[str, object] = {"coordinates": coordinates, "channels": channels, "parameters": given}
+        self._entries |= asked | tables | texts
         self.present: Problem | None = None  # the problem with the values that learnable parameters have
         self.to_be_learnt = False  # its field is solved again and again, with parameters that change
         if is_learnable(given):
-            tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
-            texts = {"title": title, "description": description, "seed": seed, "folder": folder}
-            asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
             now = {name: at_present(value) for name, value in given.items()}
-            self.present = Problem(coordinates, channels, parameters=now, **asked, **tables, **texts)  # type: ignore
+            self.present = Problem(**self._entries | {"parameters": now})  # type: ignore[arg-type]
             self.present.to_be_learnt = True
         self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
         self.description = check_text(description, ("description",)) if description != "" else ""
@@ -93,6 +96,9 @@ class Problem:
         self.basis = options.read_basis(basis, self.domain.dimension)
         self.tuning = options.read_tuning(tuning)
         self.solving = options.read_solve(solve)
+        ways = solve if isinstance(solve, Mapping) else {}
+        self.start = read_start(self, ways.get("start"))
+        self.continuation = read_continuation(self, ways.get("continuation"))
         self.about_waves = any(entry is not None for entry in (points, basis, tuning))  # patches have their own
         self._refuse_idle(points, basis, tuning)
         self.exact: dict[str, Function] | None = None
@@ -187,6 +193,8 @@ class Problem:
         from cnf.pde.problems.continuity import refuse_jumping_coefficients
 
         refuse_jumping_coefficients(self)
+        if self.continuation:
+            return solve_by_continuation(self, report)
         if self.solving.method == "patches":
             from cnf.pde.problems.on_patches import solve_on_patches
 
@@ -198,6 +206,15 @@ class Problem:
         from cnf.pde.problems.solving import solve_problem
 
         return solve_problem(self, report)
+
+    def with_parameters(self, values: Mapping[str, float], start: object, target: float | None) -> Problem:
+        """The same problem with other numbers and another start, solved roughly if there is a target."""
+        given: dict = self._entries["solve"] or {}  # type: ignore[assignment]
+        solve = {name: value for name, value in given.items() if name not in ("continuation", "start")}
+        solve |= {"start": start} | ({} if target is None else {"target": max(target, solve.get("target") or 0.0)})
+        parameters = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
+        changed = self._entries | {"parameters": parameters, "solve": solve}
+        return Problem(**(changed if target is None else changed | {"exact": None}))  # type: ignore[arg-type]
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,126 @@
+"""Beginning: where the iteration for a nonlinear problem starts: formulas, a field, or the same problem made easier."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import sympy as sp
+from torch import Tensor
+
+from cnf.errors import NotANumberError, ProblemError
+from cnf.newton import start_of
+from cnf.operators.evaluation import evaluate_all
+from cnf.operators.forward import MultiIndex
+from cnf.operators.frame import Frame, symbol
+from cnf.operators.nonlinear import State
+from cnf.pde.problems.entries import check_number, check_table, shown
+
+if TYPE_CHECKING:
+    from cnf.pde.problems.answer import Answer
+    from cnf.pde.problems.problem import Problem
+    from cnf.pde.tuning.trial import Report
+
+STEPS = 24  # problems that a continuation may solve on its way
+ON_THE_WAY = 1e-3  # target of these
+NARROWEST = 1e-3  # of the way between two values: steps are not made shorter
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """A state that is given by one expression per channel."""
+
+    expressions: tuple[sp.Expr, ...]
+    frame: Frame
+
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        coordinates = [symbol(name) for name in self.frame.coordinates]
+        values = {s: x[:, k] for k, s in enumerate(coordinates)}
+        found = {}
+        for index in indices:
+            orders = [(s, n) for s, n in zip(coordinates, index, strict=True) if n]
+            wanted = [e.diff(*orders) if orders else e for e in self.expressions]
+            columns = evaluate_all(wanted, values, {}, x[:, 0])
+            found[index] = x.new_empty(x.shape[0], len(columns))
+            for k, column in enumerate(columns):
+                found[index][:, k] = column
+        return found
+
+
+def read_start(problem: Problem, given: object) -> State | None:
+    """{channel: LaTeX}, others are zero; one expression for one channel; in Python a field or a function of points."""
+    where, channels = ("solve", "start"), problem.space.channels
+    if given is None or (
+        not isinstance(given, str | int | float | Mapping) and (callable(given) or hasattr(given, "derivatives"))
+    ):
+        return start_of(given)
+    if not isinstance(given, Mapping):
+        if len(channels) > 1:
+            raise ProblemError(f"expected a table with an expression for some of {', '.join(channels)}", where)
+        given = {channels[0]: given}
+    table = check_table(given, channels, where)
+    for name, value in table.items():
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", (*where, name))
+    read = {name: problem.expression(str(value), (*where, name)) for name, value in table.items()}
+    return Formulas(tuple(read.get(name, sp.S.Zero) for name in channels), problem.space.frame)
+
+
+def read_continuation(problem: Problem, given: object) -> dict[str, tuple[float, ...]]:
+    """{parameter: values to pass through}, before the value that it has; all lists are passed through together."""
+    where = ("solve", "continuation")
+    table = check_table(given or {}, tuple(problem.parameters), where)
+    found = {}
+    for name, values in table.items():
+        if not isinstance(values, list | tuple) or not values:
+            raise ProblemError("expected a list of values to pass through, easiest first", (*where, name))
+        if not isinstance(problem.parameters[name], int | float | sp.Number):
+            raise ProblemError(f"only a number can be changed step by step; {name!r} is none", (*where, name))
+        found[name] = tuple(check_number(value, (*where, name)) for value in values)
+    if len({len(values) for values in found.values()}) > 1:
+        raise ProblemError("the lists of a continuation are passed through together; make them equally long", where)
+    return found
+
+
+def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
+    """The problem from its easiest parameters to those asked for, each beginning with the field before."""
+    lists = problem.continuation
+    asked = {name: float(problem.parameters[name]) for name in lists}
+    waiting = [{name: values[k] for name, values in lists.items()} for k in range(len(next(iter(lists.values()))))]
+    waiting = [*waiting, asked] if waiting[-1] != asked else waiting
+    state, reached = problem.start, None
+    for _ in range(STEPS):
+        last = waiting[0] == asked
+        try:
+            answer = problem.with_parameters(waiting[0], state, None if last else ON_THE_WAY)._solved(report)
+            found = answer.solution.convergence is None or not answer.solution.convergence.stopped
+        except NotANumberError:
+            found = False
+        if found:
+            if last:
+                return replace(answer, problem=problem)
+            state, reached = answer.solution, waiting.pop(0)
+            continue
+        if reached is None or _gap(reached, waiting[0]) < NARROWEST:
+            return _stuck(waiting[0])
+        waiting.insert(0, {name: _between(reached[name], value) for name, value in waiting[0].items()})
+    return _stuck(waiting[0])
+
+
+def _between(first: float, second: float) -> float:
+    return math.copysign(math.sqrt(first * second), first) if first * second > 0 else (first + second) / 2
+
+
+def _gap(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    return max(abs(first[n] - second[n]) / max(abs(first[n]), abs(second[n]), 1e-300) for n in first)
+
+
+def _stuck(values: Mapping[str, float]) -> Any:
+    text = ", ".join(f"{name} = {value:g}" for name, value in values.items())
+    raise ProblemError(
+        f"the continuation does not get past {text}: there may be no solution beyond, or it turns back there (a fold); "
+        "begin on another branch with start, or with other values",
+        ("solve", "continuation"),
+    )
