@@ -12,6 +12,7 @@ evaluated as code, and whatever is wrong with it is a `LatexError` that shows th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import sympy as sp
@@ -19,7 +20,7 @@ from lark import Token, Tree
 
 from cnf.errors import LatexError, OperatorError
 from cnf.operators.coefficients import Datum, simplest
-from cnf.operators.field_functions import has_jets
+from cnf.operators.field_functions import affine, has_jets
 from cnf.operators.frame import Frame
 from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator
@@ -163,16 +164,20 @@ def _plain(reader: Reader, tree: Tree, frame: Frame) -> Equation:
 
 def _linear(reader: Reader, value: Value, row: Affine) -> Affine:
     """The row itself, if it has the field and nothing besides; a plain 0 is the zero operator."""
+    beyond = sp.S.Zero
     if has_jets(row.constant):
-        return row
-    constant = _expanded(reader, row)
-    if constant != 0 and not row.terms:
+        beyond, constant = _parted(reader, row)
+        if affine(beyond) is None:
+            return row
+    else:
+        constant = _expanded(reader, row)
+    if constant != 0 and not row.terms and beyond == 0:
         channels = ", ".join(reader.names.frame.channels)
         raise reader.error(f"there is no field in this; expected one of {channels} somewhere", value.at)
     if constant != 0:
         message = "this part has no field in it, so the whole is not linear; move it to the right of an equation"
         raise reader.error(message, row.at)
-    return row
+    return replace(row, constant=beyond)
 
 
 def _parted(reader: Reader, row: Affine) -> tuple[sp.Expr, sp.Expr]:
@@ -181,6 +186,9 @@ def _parted(reader: Reader, row: Affine) -> tuple[sp.Expr, sp.Expr]:
         return sp.S.Zero, row.constant
     with reader.located(row.at):
         monomials(row.constant)
+        found = affine(supported(row.constant))
+        if found is not None:
+            return found
         parts = sp.Add.make_args(simplest(row.constant))
     return tuple(sp.Add(*(p for p in parts if has_jets(p) == wanted)) for wanted in (True, False))
 

@@ -24,13 +24,14 @@ from torch import Tensor
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import Datum, simplest
 from cnf.operators.expansion import Rules, by_place, probe_at
-from cnf.operators.field_functions import PREFIX, FieldIntegral, Jet, has_jets, jets_in, slope
+from cnf.operators.field_functions import PREFIX, FieldIntegral, Jet, affine, has_jets, jets_in, outer_integrals, slope
 from cnf.operators.field_jets import as_jet, as_term
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import Frame
 from cnf.operators.operator import Operator, Row, Term, merge
 from cnf.operators.place import Integral, Place
 from cnf.operators.printing import expression_latex, row_latex
+from cnf.operators.reader.expressions import MAX_MONOMIALS, monomials
 
 OF_INTEGRALS = (
     "a product or function of an integral over the field cannot be used; give the integral a channel of its own, with "
@@ -294,7 +295,7 @@ def _at(row: int, like: Tensor) -> Tensor:
 def _parts(expression: sp.Expr) -> list[Part]:
     found = []
     for summand in sp.Add.make_args(expression):
-        integrals = [node for node in summand.atoms(FieldIntegral) if not _is_inside(node, summand)]
+        integrals = outer_integrals(summand)
         if not integrals:
             found += [Part(summand)] if summand != 0 else []
             continue
@@ -306,31 +307,30 @@ def _parts(expression: sp.Expr) -> list[Part]:
     return found
 
 
-def _is_inside(node: FieldIntegral, expression: sp.Expr) -> bool:
-    """Whether it stands under another integral."""
-    return any(node is not other and other.args[0].has(node) for other in expression.atoms(FieldIntegral))
-
-
 def _without_linear(terms: Sequence[Term], beyond: sp.Expr, frame: Frame) -> tuple[list[Term], sp.Expr]:
     """The row with the summands that are linear after all, as u^2 / u is, moved to its terms."""
     linear: list[Term] = []
     kept: list[sp.Expr] = []
     for part in _parts(beyond):
-        slopes = [(jet, term.replaced(coefficient=simplest(term.coefficient))) for jet, term in part.slopes(frame)]
-        rest = part.expression - sp.Add(*(jet * term.coefficient for jet, term in slopes))
-        if any(has_jets(term.coefficient) for _, term in slopes) or simplest(rest) != 0:
+        summands = [a for _, term in part.slopes(frame) for a in sp.Add.make_args(term.coefficient)]
+        if sum(map(monomials, summands)) > 4 * MAX_MONOMIALS:
+            raise OperatorError(f"multiplied out, slopes in the field have more than {4 * MAX_MONOMIALS} terms")
+        found = affine(part.expression)
+        if found is None or found[1] != 0:
             kept.append(_enclosed(part))
         else:
-            linear += [term for _, term in slopes]
+            linear += [term for _, term in replace(part, expression=found[0]).slopes(frame)]
     return [*terms, *linear], sp.Add(*kept)
 
 
-def _named(expression: sp.Expr) -> sp.Expr:
-    """With standard names for the variables of integrals."""
-    variables = dict.fromkeys(
-        node.args[1] for node in sp.preorder_traversal(expression) if isinstance(node, FieldIntegral)
-    )
-    return expression.xreplace({v: sp.Symbol(f"_{k}", real=True) for k, v in enumerate(variables)})
+def _named(expression: sp.Expr, depth: int = 0) -> sp.Expr:
+    """With standard names for the variables of integrals, by how deep they are nested."""
+    new = {}
+    for node in outer_integrals(expression):
+        integrand, variable, *limits = node.args
+        name = sp.Symbol(f"_{depth}", real=True)
+        new[node] = FieldIntegral(_named(integrand.xreplace({variable: name}), depth + 1), name, *limits)
+    return expression.xreplace(new)
 
 
 def _enclosed(part: Part) -> sp.Expr:

@@ -264,4 +264,5 @@ def _raised(reader: Reader, value: Value, mark: Tree) -> Value:
         raise reader.error(r"a vector has no powers; write \mathbf{b}\cdot\mathbf{b}", start(mark))
     exponent = reader.scalar(reader.argument(argument), "an exponent")
     with reader.located(start(argument)):
-        return replace(scalar(power(reader.scalar(value, "a base"), exponent), value.at), kind="")
+        raised = scalar(power(reader.scalar(value, "a base"), exponent), value.at)
+        return replace(raised, kind="power" if value.kind == "field" and raised.has_field else "")

@@ -214,9 +214,12 @@ def _called(reader: Reader, value: Value, bracket: Node) -> list[Item]:
         if value.kind in ("number", "rows"):
             return [value, *_factor(reader, bracket)]
     arguments = [reader.value(reader.sum(part.children[0])) for part in parts]
-    if value.kind in ("expression", "callable", "field") and len(parts) == 1 and arguments[0].has_field:
+    if value.kind in ("expression", "callable", "field", "power") and len(parts) == 1 and arguments[0].has_field:
         return [value, scripted(reader, arguments[0], scripts(bracket))]
-    if len(parts) != len(names) or (value.kind == "expression" and len(names) == 1):
+    varies = value.kind == "power" and any(
+        a.free_symbols & {symbol(n) for n in names} for a in arguments
+    )  # u^2(1 - x), but not u^2(0)
+    if len(parts) != len(names) or (len(names) == 1 and (value.kind == "expression" or varies) and not all(bare)):
         what = reader.source[value.at : start(bracket)].strip()
         given = f"{what} takes {len(names)} argument(s), ({', '.join(names)}), not {len(parts)}"
         if len(parts) == len(names):

@@ -30,11 +30,11 @@ PATTERNS = [
     ("upright", rf"\\(?:mathrm|mathit|mathsf|text|textrm|operatorname\*?|rm)(?:\s*\{{\s*{WORD}\s*\}}|\s+[A-Za-z])"),
     ("environment", r"\\(?:begin|end)\s*\{\s*[A-Za-z]+\*?\s*\}"),
     ("digits", r"\\[dtc]?frac\s*[0-9]\s*[0-9]"),
-    ("sized", r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])\s*(?:\\[{}|]|\\[lr]?vert(?![A-Za-z])|[()\[\]|.])"),
+    ("sized", r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])\s*(?:\\[{}|]|\\[lr]?[vV]ert(?![A-Za-z])|[()\[\]|.])"),
     ("primes", r"'+|\^\s*\{\s*(?:\\prime\s*)+\}|\^\s*\\prime(?![A-Za-z])"),
     ("newline", r"\\\\"),
     ("brace", r"\\[{}]"),
-    ("norm", r"\\\||\\l?r?Vert(?![A-Za-z])"),
+    ("norm", r"\\\||\\[lr]?Vert(?![A-Za-z])"),
     ("command", r"\\[A-Za-z]+"),
     ("letter", r"[A-Za-z]"),
     ("sign", r"[()\[\]{}|_^+\-*/,;&=]"),
@@ -71,7 +71,7 @@ COMMANDS = {
     "ast": "STAR",
 }
 VECTOR_CALCULUS = {"grad": "NABLA", "div": "DIVERGENCE", "curl": "CURL", "rot": "CURL", "laplacian": "DELTA"}
-CLOSES = {"(": ")", "[": "]", r"\{": r"\}", "{": "}", "|": "|", r"\left.": r"\right|", r"\begin": r"\end"}
+CLOSES = {"(": ")", "[": "]", r"\{": r"\}", "{": "}", "|": "|", r"\|": r"\|", r"\left.": r"\right|", r"\begin": r"\end"}
 ADVICE = {
     "iint": r"write one \int for each variable",
     "iiint": r"write one \int for each variable",
@@ -172,21 +172,21 @@ class _Tokenizer:
         self.add("DIGITS", re.sub(r"[^0-9]", "", text))
 
     def read_sized(self, text: str) -> None:
-        parts = re.fullmatch(r"(\\[A-Za-z]+?)\s*(\\[{}|]|\\[lr]?vert|[()\[\]|.])", text)
+        parts = re.fullmatch(r"(\\[A-Za-z]+?)\s*(\\[{}|]|\\[lr]?[vV]ert|[()\[\]|.])", text)
         assert parts is not None  # the pattern "sized" is this one
         command, bracket = parts.groups()
         if bracket == ".":
             if command != r"\left":
                 raise self.error(f"{command}. closes nothing; expected a bracket after {command}")
             return self.open_bracket(r"\left.", "LEVAL", "_REVAL")
-        if bracket in ("|", r"\vert", r"\lvert", r"\rvert", r"\|"):
-            return self.read_bar(command if bracket != r"\|" else "norm")
+        if bracket == r"\|" or bracket.endswith("Vert"):
+            return self.read_norm(text)
+        if bracket == "|" or bracket.endswith("vert"):
+            return self.read_bar(command)
         self.read_bracket(bracket)
 
     def read_bar(self, command: str) -> None:
         top = self.open[-1][0] if self.open else ""
-        if command == "norm":
-            raise self.error("a norm is nonlinear in the field; for a number or coordinate write |...|")
         if command == r"\right" and top == r"\left.":
             return self.close_bracket(r"\right|")
         if top == "|" and command != r"\left":
@@ -199,7 +199,10 @@ class _Tokenizer:
         self.open_bracket("|", "LABS", "_RABS")
 
     def read_norm(self, text: str) -> None:
-        self.read_bar("norm")
+        """The length of a vector; of a number its absolute value, as between plain bars."""
+        if self.open and self.open[-1][0] == r"\|" and not text.startswith(r"\left"):
+            return self.close_bracket(r"\|")
+        self.open_bracket(r"\|", "LABS", "_RABS")
 
     def read_primes(self, text: str) -> None:
         if not self.tokens:

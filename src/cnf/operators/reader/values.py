@@ -15,12 +15,12 @@ import sympy as sp
 
 from cnf.errors import OperatorError
 from cnf.operators.coefficients import RowFunction, simplest
-from cnf.operators.field_functions import FieldIntegral, has_jets
+from cnf.operators.field_functions import FieldIntegral, affine, has_jets
 from cnf.operators.field_jets import as_jet
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.operator import Term, merge
 from cnf.operators.place import HERE, Integral, Place, over
-from cnf.operators.reader.expressions import checked, monomials, size
+from cnf.operators.reader.expressions import checked, monomials, size, supported
 
 MAX_ORDER = 32
 MAX_TERMS = 2000
@@ -134,7 +134,8 @@ def multiplied(a: Value, b: Value, frame: Frame) -> Value:
     if a.has_field and b.has_field:
         one, other = (a, b) if b.shape == () else (b, a)
         factor = other.rows[0].in_jets(frame)
-        rows = tuple(Affine((), checked(factor * row.in_jets(frame)), row.at) for row in one.rows)
+        rows = tuple(Affine((), checked(factor * row.in_jets(frame)), a.at) for row in one.rows)
+        sum(monomials(row.constant) for row in rows)  # refused here, before factor after factor makes it dear
         return Value(rows, one.shape, a.at)
     field, factor = (a, b) if a.has_field or (b.shape == () and not b.has_field) else (b, a)
     if factor.shape == ():
@@ -203,7 +204,7 @@ class Calculus:
         terms = [d for t in self._merged(row.terms) for d in t.differentiated(coordinate)]
         constant = row.constant.diff(symbol(coordinate))
         monomials(constant)
-        self._spend(10 + 4 * size(constant))
+        self._spend(10 + (8 if has_jets(constant) else 4) * size(constant))
         merged = self._merged(terms)
         if any(t.order > MAX_ORDER for t in merged):
             raise OperatorError(f"derivatives of order above {MAX_ORDER} cannot be used")
@@ -304,7 +305,8 @@ class Calculus:
         rows = []
         for row in value.rows:
             terms = tuple(_enclosed(t, span) for t in row.terms)
-            parts = sp.Add.make_args(row.constant)
+            found = affine(supported(row.constant)) if has_jets(row.constant) and monomials(row.constant) else None
+            parts = sp.Add.make_args(row.constant if found is None else sp.Add(*found))
             free = _antiderivative(sp.Add(*(part for part in parts if not has_jets(part))), span)
             beyond = [FieldIntegral(part, span.variable, lower, upper) for part in parts if has_jets(part)]
             rows.append(Affine(terms, sp.Add(free, *beyond), row.at))
