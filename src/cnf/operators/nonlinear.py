@@ -154,7 +154,7 @@ class NonlinearOperator:
         if not any(beyond):
             return linear
         made = NonlinearOperator(linear, beyond)
-        known = [operator.data for operator in (made.pattern(data), made._on_one(made._values, data))]
+        known = [operator.data for operator in (made.pattern(data), Operator.of(made._values, frame, data))]
         return replace(made, data=tuple(sorted({name: datum for data in known for name, datum in data}.items())))
 
     # -- what it is ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 from lark import Token, Tree
 
-from cnf.operators.place import Place
+from cnf.operators.place import HERE, Place
 from cnf.operators.reader import notation
 from cnf.operators.reader.derivatives import (
     derivative,
@@ -257,12 +257,14 @@ def _raised(reader: Reader, value: Value, mark: Tree) -> Value:
         if order is None or order > MAX_ORDER:
             raise reader.error("expected the order of the derivative, as in u^{(3)}", start(bracket))
         return primed(reader, value, order, start(mark))
-    value = reader.value(value)
     if value.has_field and notation.whole(argument) == 1:
-        return value
+        return reader.value(value)
     if value.shape:
         raise reader.error(r"a vector has no powers; write \mathbf{b}\cdot\mathbf{b}", start(mark))
     exponent = reader.scalar(reader.argument(argument), "an exponent")
+    # As in \partial_x u(0, t), in \partial_x u(0, t)^2 the derivative comes first, then the point.
+    there = value.place if value.has_field and exponent.is_number else HERE
+    base = reader.scalar(value if there.is_here else replace(value, place=HERE), "a base")
     with reader.located(start(argument)):
-        raised = scalar(power(reader.scalar(value, "a base"), exponent), value.at)
-        return replace(raised, kind="power" if value.kind == "field" and raised.has_field else "")
+        raised = scalar(power(base, exponent), value.at)
+        return replace(raised, kind="power" if value.kind == "field" and raised.has_field else "", place=there)
