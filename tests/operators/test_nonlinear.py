@@ -228,6 +228,7 @@ def test_what_is_printed_reads_back(case):
     assert isinstance(operator, NonlinearOperator)
     again = read_operator(operator.to_latex(), case.space.frame, dict(operator.data))
     assert isinstance(again, NonlinearOperator) and again.to_latex() == operator.to_latex()
+    assert again.beyond == operator.beyond and again.linear == operator.linear
     points, state = POINTS[:, : len(case.space.coordinates)], Formula(case.space)
     one, other = (n.parts_at(state, points, {})[0] + applied(n.linear, state, points) for n in (operator, again))
     torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-13)
