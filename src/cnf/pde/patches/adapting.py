@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -64,6 +64,7 @@ ROUNDS = 40
 NEXT = 3  # times as long as this round: the next one, with its second opinion
 WORK = 3e-10  # seconds, times the third power of the functions of a cell: eliminating it, on one processor
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
+DIVERGED = 4  # rounds in a row without a solution of nonlinear equations: there may be none
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
 FAR, FEW = 100, 1 / 3  # times the target, and of the patches: then nobody asks whether a higher degree would do
 UNRESOLVED, LOST = 0.5, 4  # of a field: what equations miss where it is not followed at all, and rounds like that
@@ -158,10 +159,15 @@ def cut_cells(
         while True:
             rounds.append(found)
             report(found)
-            last, question = found, question.after(found.solution)
+            last, question = found, question.after(found.solution) if found.converged else question
             if most < 1:
                 return Adapted((found,), 0, math.inf, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
+            if not found.converged:  # on smaller cells it may
+                if stuck or gave_up(rounds):
+                    break
+                found = solve_round(question, orders, mesh_of(refine(last, orders), degree))
+                continue
             stuck |= waves and len(rounds) > 1 and last.missed > rounds[-2].missed  # they grow on smaller cells
             moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
@@ -180,8 +186,8 @@ def cut_cells(
                     continue
             cells, slab_by_slab = next_cells(question, orders, rounds, goal, started, allowed)
             found = solve_round(question, orders, mesh_of(cells, degree))
-        least = int(np.argmin([r.missed for r in rounds]))  # may be neither the first round nor the last
-        if least not in estimates and min(estimates.values()) > goal:
+        least = int(np.argmin([r.missed if r.converged else math.inf for r in rounds]))  # may be neither first nor last
+        if least not in estimates and rounds[least].converged and min(estimates.values(), default=math.inf) > goal:
             estimates[least] = estimate_of(least)[0]
     except KeyboardInterrupt:
         if not rounds:
@@ -190,11 +196,21 @@ def cut_cells(
         if len(rounds) > 1:
             moved = apart(rounds[-1], rounds[-2])
             estimates.setdefault(len(rounds) - 1, moved)
+    best, estimate = best_of(rounds, estimates, goal)
+    return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
+
+
+def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float) -> tuple[int, float]:
+    """The number of the round to keep, and how far it may be off."""
     best = min(
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
-    estimate = max(estimates[best], rounds[best].violation) if best in estimates else math.inf
-    return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
+    return best, max(estimates[best], rounds[best].violation) if best in estimates else math.inf
+
+
+def gave_up(rounds: Sequence[Round]) -> bool:
+    """Whether so many rounds in a row have found no solution that there may be none."""
+    return len(rounds) >= DIVERGED and not any(r.converged for r in rounds[-DIVERGED:])
 
 
 def next_cells(

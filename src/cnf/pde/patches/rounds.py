@@ -61,6 +61,11 @@ class Round:
         return float((self.off * self.shares).max())
 
     @property
+    def converged(self) -> bool:
+        """Whether the iteration ended with a solution, where equations are not linear."""
+        return self.solution.convergence is None or not self.solution.convergence.stopped
+
+    @property
     def certificate(self) -> Certificate:
         """Measured when it is first asked for, without a word: who keeps the field says what it misses."""
         with warnings.catch_warnings():
