@@ -142,6 +142,8 @@ def cut_cells(
     def estimate_of(number: int) -> tuple[float, Round]:
         """How far the field of a round may be off, and the field of higher degree that says so."""
         found = rounds[number]
+        if not found.converged:
+            return math.inf, found
         finer = solve_round(question, orders, second_mesh(found.mesh, domain, mesh_of))
         probes = probes_on(found)
         off = difference_to(finer, found, rounds, question, orders, probes, goal)
@@ -159,20 +161,15 @@ def cut_cells(
         while True:
             rounds.append(found)
             report(found)
-            last, question = found, question.after(found.solution) if found.converged else question
+            last, question = found, after(question, found)
             if most < 1:
                 return Adapted((found,), 0, math.inf, False, probes_on(found))
             stuck = len(rounds) >= most or _stuck(rounds, started, allowed)
-            if not found.converged:  # on smaller cells it may
-                if stuck or gave_up(rounds):
-                    break
-                found = solve_round(question, orders, mesh_of(refine(last, orders), degree))
-                continue
             stuck |= waves and len(rounds) > 1 and last.missed > rounds[-2].missed  # they grow on smaller cells
             moved = apart(last, rounds[-2]) if len(rounds) > 1 else math.inf
             first = len(rounds) == 1 and not (climbing and few_are_off(last, goal))
             promising = min(last.worst, moved / NEARLY) <= goal or raised or first or slab_by_slab
-            if stuck or (promising and not (shared and len(rounds) == 1)):
+            if stuck or (promising and last.converged and not (shared and len(rounds) == 1)):
                 estimates[len(rounds) - 1], finer = estimate_of(len(rounds) - 1)
                 good = sum(estimate <= goal for estimate in estimates.values())
                 if stuck or (good and (last.exact or good > INEXACT)):
@@ -187,7 +184,7 @@ def cut_cells(
             cells, slab_by_slab = next_cells(question, orders, rounds, goal, started, allowed)
             found = solve_round(question, orders, mesh_of(cells, degree))
         least = int(np.argmin([r.missed if r.converged else math.inf for r in rounds]))  # may be neither first nor last
-        if least not in estimates and rounds[least].converged and min(estimates.values(), default=math.inf) > goal:
+        if least not in estimates and min(estimates.values()) > goal:
             estimates[least] = estimate_of(least)[0]
     except KeyboardInterrupt:
         if not rounds:
@@ -206,6 +203,11 @@ def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
     return best, max(estimates[best], rounds[best].violation) if best in estimates else math.inf
+
+
+def after(question: Question, found: Round) -> Question:
+    """The question where a field is known that nearly answers it, if there is one."""
+    return question.after(found.solution) if found.converged else question
 
 
 def gave_up(rounds: Sequence[Round]) -> bool:
@@ -315,4 +317,4 @@ def _stuck(rounds: list[Round], started: tuple[float, float], allowed: float) ->
     worst = [r.missed for r in rounds]
     patience = 4 if conditions > MANY else 10
     flat = len(worst) > patience and min(worst[-patience:]) > 0.5 * min(worst[:-patience])
-    return growing or long or flat
+    return growing or long or flat or gave_up(rounds)
