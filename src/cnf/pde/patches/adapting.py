@@ -25,7 +25,6 @@ from cnf.pde.patches.known_cells import (
     MOST_CONDITIONS,
     MOST_MARCHED,
     cells_to_begin_with,
-    following_formulas,
     known_cells,
 )
 from cnf.pde.patches.mesh import Mesh
@@ -113,7 +112,7 @@ def cut_cells(
     usual = degrees_on(domain, carries(question, orders), is_steady(question), easy)
     degree, gain = ((degree_for(goal),) * 2, GAIN_ON_SHAPES) if climbing else (usual, GAIN)
     stiffness = stiffness_of(question)
-    base = diffused_jumps(question, orders) or edge_potentials(question, orders) if question.is_linear else None
+    base = diffused_jumps(question, orders) or edge_potentials(question, orders)
     begun, cells = begin_with(
         usual, len(question.space.channels), partial(known_cells, question, orders, corners, goal=goal)
     )
@@ -155,8 +154,7 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
-        pursuit, question = pursued(question, orders, cells, degree, goal)
-        cells = cells if pursuit is cells else following_formulas(question, orders, pursuit, degree, goal)
+        cells, question = pursued(question, orders, cells, degree, goal)
         found = first_round(question, orders, mesh_of, cells, degree, goal)
         while True:
             rounds.append(found)

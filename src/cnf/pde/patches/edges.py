@@ -51,6 +51,7 @@ Edge = tuple[int, int, int]  # the coordinate along it, and at which ends of the
 def edge_potentials(question: Question, orders: Orders) -> EdgePotentials | None:
     """The known part of the field; None if nothing is left over, or the equation is not of that kind."""
     scalar = orders.highest == ((2, 2, 2),) and len(question.inside) == 1 and question.regions is None
+    scalar &= question.is_linear  # else it is not known what is left over
     box = next((leaf for leaf, _ in question.domain._leaves() if leaf._is_box), None)
     if not scalar or box is None or (box.lower, box.upper) != (question.domain.lower, question.domain.upper):
         return None

@@ -79,7 +79,7 @@ def cut_at(cells: Cells, positions: Sequence[Sequence[float]]) -> Cells:
 
 def diffused_jumps(question: Question, orders: Orders) -> DiffusedJumps | None:
     """The known part of the field; None if no data jump, or the equation is not of that kind."""
-    spatial = len(orders.spatial) == 1 and orders.time == 1 and question.domain._is_box
+    spatial = len(orders.spatial) == 1 and orders.time == 1 and question.domain._is_box and question.is_linear
     if not spatial or orders.highest != ((2, 1),) or len(question.inside) != 1:
         return None
     try:

@@ -16,6 +16,7 @@ from torch import Tensor
 from cnf.bases.cells import Cells
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
+from cnf.pde.patches.known_cells import following_formulas
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
@@ -114,7 +115,7 @@ def pursued(
     ends = torch.tensor([end for end, _, _ in kept[:-1]], dtype=torch.float64)
     state = InTurn(axis, ends, tuple(field for _, _, field in kept))
     if moment >= last - 1e-12 * (last - first):
-        cells = Cells.stacked([own for _, own, _ in kept], axis)
+        cells = following_formulas(question, orders, Cells.stacked([own for _, own, _ in kept], axis), degree, goal)
     return cells, question.after(state)
 
 
