@@ -188,9 +188,7 @@ def cut_cells(
         if not rounds:
             raise
         interrupted = True
-        if len(rounds) > 1:
-            moved = apart(rounds[-1], rounds[-2])
-            estimates.setdefault(len(rounds) - 1, moved)
+        estimates.setdefault(len(rounds) - 1, apart(rounds[-1], rounds[-2]) if len(rounds) > 1 else math.inf)
     best, estimate = best_of(rounds, estimates, goal)
     return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
 
