@@ -57,59 +57,23 @@ def test_a_cubic_equation(domain: dict, method: str):
     assert is_honest(answer, 1e-7)
 
 
-@pytest.mark.parametrize("nu", [pytest.param(0.1, id="smooth"), pytest.param(0.01, id="shock", marks=pytest.mark.slow)])
-def test_burgers(nu: float):
-    """nu = 0.1 / pi and 0.01 / pi against Cole and Hopf: errors below 1e-8, patches found by themselves."""
+def test_burgers():
+    """nu = 0.1 / pi against Cole and Hopf: no error above 1e-9 (the gallery has 0.01 / pi)."""
+    nu = 0.1
     equations = [
         {"on": "interior", "equation": rf"u_t + u u_x = \frac{{{nu}}}{{\pi}} u_{{xx}}"},
         {"on": "t = 0", "equation": r"u = -\sin(\pi x)"},
         {"on": "boundary", "equation": "u = 0"},
     ]
-    answer = solved(1e-9, coordinates="x t", domain=box([-1], [1], [0, 1]), equations=equations)
+    answer = solved(1e-10, coordinates="x t", domain=box([-1], [1], [0, 1]), equations=equations)
     draw = np.random.default_rng(0)
     points = np.stack([draw.uniform(-1, 1, 2000), draw.uniform(0.02, 1, 2000)], axis=1)
     with torch.no_grad():
         found = answer.solution(torch.from_numpy(points))[:, 0].numpy()
     known = cole_hopf(*points.T, nu / np.pi)
     assert answer.certificate.exact
-    assert np.abs(found - known).max() < 1e-8
+    assert np.abs(found - known).max() < 1e-9
     assert np.linalg.norm(found - known) <= 3 * max(answer.estimate, 1e-12) * np.linalg.norm(known)
-
-
-def test_steady_flow_of_kovasznay():
-    """Navier-Stokes at Re = 40 behind a grid, a pressure whose level is a point; all channels to 1e-5."""
-    rate = 20 - math.sqrt(400 + 4 * math.pi**2)
-    exact = {
-        "u": rf"1 - e^{{{rate} x}} \cos(2 \pi y)",
-        "v": rf"\frac{{{rate}}}{{2 \pi}} e^{{{rate} x}} \sin(2 \pi y)",
-        "p": rf"(1 - e^{{{2 * rate} x}}) / 2",
-    }
-    equations = [
-        {
-            "on": "interior",
-            "equation": r"(\mathbf{u} \cdot \nabla) \mathbf{u} + \nabla p = \frac{1}{40} \Delta \mathbf{u}",
-        },
-        {"on": "interior", "equation": r"\nabla \cdot \mathbf{u} = 0"},
-        {"on": "boundary", "equation": f"u = {exact['u']}"},
-        {"on": "boundary", "equation": f"v = {exact['v']}"},
-        {"equation": f"p(1, 1) = {(1 - math.exp(2 * rate)) / 2}"},
-    ]
-    space = {"coordinates": "x y", "channels": "u v p", "vectors": {"u": ["u", "v"]}}
-    answer = solved(1e-5, domain=box([-0.5, -0.5], [1, 1.5]), equations=equations, exact=exact, **space)
-    assert is_honest(answer, 1e-5)
-
-
-def test_scherks_minimal_surface():
-    """(1 + u_y^2) u_xx - 2 u_x u_y u_xy + (1 + u_x^2) u_yy = 0 with u = ln(cos y / cos x), to 1e-6."""
-    known = r"\ln(\cos(y) / \cos(x))"
-    equations = {
-        "interior": r"(1 + u_y^2) u_{xx} - 2 u_x u_y u_{xy} + (1 + u_x^2) u_{yy} = 0",
-        "boundary": f"u = {known}",
-    }
-    answer = solved(
-        1e-6, coordinates="x y", domain=box([-0.8, -0.8], [0.8, 0.8]), equations=equations, exact={"u": known}
-    )
-    assert is_honest(answer, 1e-6)
 
 
 def test_predators_and_prey_over_a_long_time():
