@@ -35,7 +35,7 @@ def uneven(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def steepened(points: np.ndarray) -> np.ndarray:
-    """The solution of burgers.toml by Cole and Hopf, points (P, 2) -> (P, 1): Gauss-Hermite nodes of the heat kernel."""
+    """The solution of burgers.toml by Cole and Hopf, (P, 2) -> (P, 1): Gauss-Hermite nodes of the heat kernel."""
     nu, (x, t) = 0.01 / np.pi, points.T
     nodes, weights = np.polynomial.hermite.hermgauss(200)
     y = x[:, None] - np.sqrt(4 * nu * t)[:, None] * nodes
