@@ -92,22 +92,27 @@ class ConstrainedField(nn.Module):
         Without `measure` the conditions are measured when somebody asks for the certificate: searches compare many
         fields and keep one.
         """
-        return self._found(measure)[0]
+        return self._run(self._ready(measure)[0])
 
-    def _found(self, measure: bool = True) -> tuple[Solution, Plan | None]:
-        """The solution for the present parameters, and how it was solved for if that serves other values as well."""
+    def _ready(self, measure: bool) -> tuple[Callable[[], Solution], Plan | None]:
+        """The solve for the present parameters, ready to go, and its plan if that serves other values as well."""
+        settings = (self.tolerance, self.on_violation, self.training, measure)
         if all(c.nonlinear is None for c in self.constraints):
             held, plan = self._planned()
-            return self._solved(held, plan.solve, measure), plan
+            return partial(solve_and_measure, held, plan.solve, *settings), plan
         held, formulation = self._prepared()
 
         def solve(basis: Basis, constraints: Sequence[Constraint], made_up: Sequence[Tensor]) -> Expansion:
             return formulation.plan(basis, constraints).solve(made_up)
 
-        settings = (self.tolerance, self.on_violation, self.training, measure)
-        found, iterate = solve_nonlinear(held, solve, *settings, self.start if self._iterate is None else self._iterate)
-        self._iterate = iterate if self.training else None
-        return found, None
+        def keep(iterate: State | None) -> None:
+            self._iterate = iterate if self.training else None
+
+        start = self.start if self._iterate is None else self._iterate
+        return partial(solve_nonlinear, held, solve, *settings, start, keep), None
+
+    def _run(self, work: Callable[[], Solution]) -> Solution:
+        return work()  # from here: warnings name who asked for the solve
 
     def forward(self, x: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -131,11 +136,13 @@ class ConstrainedField(nn.Module):
             with torch.inference_mode(False), torch.no_grad():  # inference tensors could never be differentiated later
                 plan: Plan | None = None
                 if saved is None:
-                    found, plan = self._found(measure)  # may renew the rules of integrals, and with them the key
-                    key = self._key()
+                    work, plan = self._ready(measure)  # may renew the rules of integrals, and with them the key
                 else:
                     held = self._held()
-                    found = self._solved(held, partial(self._restored, saved, held), measure)
+                    settings = (self.tolerance, self.on_violation, self.training, measure)
+                    work = partial(solve_and_measure, held, partial(self._restored, saved, held), *settings)
+                found = work()  # from here: warnings name who asked for `solution`
+                key = self._key() if saved is None else key
                 self._cache = (key, plan, replace(found, constant=True))
         return self._cache[2]
 

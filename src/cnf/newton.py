@@ -289,28 +289,29 @@ def solve_nonlinear(
     training: bool,
     measure: bool = True,
     start: State | None = None,
-) -> tuple[Solution, State | None]:
+    keep: Callable[[State | None], None] = lambda iterate: None,
+) -> Solution:
     """The measured solution of nonlinear conditions, differentiable in everything learnable.
 
-    Second: the same without a graph, where the next iteration may begin; None if this one did not converge.
+    `keep` gets the same without a graph, where the next iteration may begin; None if this one did not converge.
     """
     started = time.perf_counter()
     with without_autocast(held.constraints[0].points.device):
         newton = Newton(held, solve, tolerance, on_violation)
         with torch.no_grad():
             solution, convergence = newton.found(start)
-        iterate = None if convergence.stopped else solution
+        keep(None if convergence.stopped else solution)
         if torch.is_grad_enabled():
             solution = attached(newton, solution, convergence)
         seconds = held.seconds + time.perf_counter() - started
         solution = replace(solution, seconds=seconds, convergence=convergence)
         held.return_statistics()
         if not measure:
-            return solution, iterate
+            return solution
         sampled = training and solution.expansion.like.requires_grad and torch.is_grad_enabled()
         found = certify(solution, tolerance, seconds, solution.made_up, SAMPLE if sampled else None)
     judge(found, on_violation)
-    return replace(solution, spot_check=found), iterate
+    return replace(solution, spot_check=found)
 
 
 def attached(newton: Newton, solution: Solution, convergence: Convergence) -> Solution:
