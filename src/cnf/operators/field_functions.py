@@ -110,7 +110,8 @@ def affine(expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
 
 
 def _is_finite(expression: sp.Expr) -> bool:
-    return not expression.has(sp.zoo, sp.nan, sp.oo, -sp.oo)
+    """Whether it is a real number wherever its symbols are, as far as SymPy sees: ln(u - 2) is none at u = 0."""
+    return not expression.has(sp.zoo, sp.nan, sp.oo, -sp.oo, sp.I)
 
 
 def _may_be_affine(twice: sp.Expr, once: sp.Expr, free: sp.Expr) -> bool:
