@@ -151,7 +151,6 @@ def test_mistake_in_latex_has_its_caret(command: str, line: Path, capsys: pytest
     [
         ("u = 0'", r"u = \nu'", "Did you mean 'mu'? Give it in [parameters]: nu = ..."),
         ("u = 0'", r"u = \eta'", "channels u. Give it in [parameters]: eta = ..."),
-        ("u = 0'", "u^2 = 0'", "known functions, given in [parameters]"),
     ],
 )
 def test_advice_for_equations_suits_the_file(

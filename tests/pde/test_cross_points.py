@@ -13,11 +13,12 @@ import cnf
 from cnf.bases import Cells, Piecewise
 from cnf.domains import Box, Disk, Domain, Intersection, Polygon
 from cnf.errors import CnfWarning
-from cnf.pde.patches.adapting import adapt, corner_functions, first_cells
+from cnf.pde.patches.adapting import adapt, corner_functions
 from cnf.pde.patches.building import Mesh, orders_of
 from cnf.pde.patches.corners import functions_at
 from cnf.pde.patches.rounds import field_difference
 from cnf.pde.patches.sectors import corners_of
+from cnf.pde.patches.shaped import first_cells
 from cnf.pde.problems.on_patches import question_of
 
 SQUARE = Box((-1, -1), (1, 1))

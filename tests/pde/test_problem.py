@@ -275,7 +275,7 @@ def test_equation_without_itself(tmp_path: Path):
         ({"equations": []}, "at least one equation"),
         ({"equations": "u = 0"}, "at least one equation"),
         ({"equations": ["u = 0"]}, "table"),
-        ({"equations": on("interior", "u^2 = 1")}, "nonlinear"),
+        ({"equations": on("interior", r"u \int_0^1 u \, dx = 1")}, "function of an integral"),
         ({"equations": on("interior", "0 = 1")}, "no field"),
         ({"equations": on("interior", "u = 0", on=3)}, "name of a part"),
         ({"equations": on("interior", "u = 0", layout="gird")}, "'grid'"),

@@ -15,10 +15,9 @@ from cnf.bases import Cells, Cover, Partition
 from cnf.domains import Box, Difference, Disk, Intersection, Polygon, Union
 from cnf.errors import BasisError, CnfWarning, DomainError, ProblemError
 from cnf.pde.domains.regions import Regions
-from cnf.pde.patches.adapting import first_cells
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.patches.interfaces import stiffness_of
-from cnf.pde.patches.shaped import Shaped
+from cnf.pde.patches.shaped import Shaped, first_cells
 from cnf.pde.problems.check import jump_read_back
 from cnf.pde.problems.on_patches import question_of
 from cnf.pde.report.check import check_text

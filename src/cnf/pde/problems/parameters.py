@@ -61,8 +61,8 @@ def _explained(waiting: Mapping[str, object], frame: Frame, found: Mapping[str, 
 
 def in_file(error: Exception) -> str:
     """The message, with the advice that holds for a problem: coefficients are parameters, not keywords."""
-    text = str(error).replace("known functions given as keywords", "known functions, given in [parameters]")
-    return re.sub(r"If it is a coefficient, give it as a keyword: (\w+)=(\.\.\.|\[\.\.\.\])", _advised, text)
+    keyword = r"If it is a coefficient, give it as a keyword: (\w+)=(\.\.\.|\[\.\.\.\])"
+    return re.sub(keyword, _advised, str(error))
 
 
 def _advised(match: re.Match[str]) -> str:
