@@ -198,7 +198,11 @@ def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float
     best = min(
         estimates, key=lambda k: (not (estimates[k] <= goal and rounds[k].exact), estimates[k]), default=len(rounds) - 1
     )
-    return best, max(estimates[best], rounds[best].violation) if best in estimates else math.inf
+    if best not in estimates:
+        return best, math.inf
+    return best, max(
+        estimates[best], rounds[best].violation, float(np.finfo(np.float64).eps)
+    )  # fields may agree by luck
 
 
 def after(question: Question, found: Round) -> Question:

@@ -22,7 +22,9 @@ from cnf.pde.patches.adapting import ROUNDING, SECONDS
 from cnf.pde.patches.evidence import roughness
 from cnf.pde.patches.rounds import clocks, worked_since
 from cnf.pde.problems.answer import Answer
-from cnf.pde.problems.on_patches import question_of, refuse_unsuitable, solve_on_patches
+from cnf.pde.problems.asking_patches import question_of
+from cnf.pde.problems.on_patches import solve_on_patches
+from cnf.pde.problems.patch_refusals import refuse_unsuitable
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.solving import solve_problem
 from cnf.pde.tuning.trial import Report

@@ -63,7 +63,7 @@ def with_learnable(problem: Problem, answer: Answer) -> Answer:
 
 def _on_patches(problem: Problem, answer: Answer) -> ConstrainedField:
     from cnf.pde.patches.building import build_field, orders_of
-    from cnf.pde.problems.on_patches import lowered, question_of
+    from cnf.pde.problems.asking_patches import lowered, question_of
 
     question = lowered(question_of(problem))
     assert answer.mesh is not None

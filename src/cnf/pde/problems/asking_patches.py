@@ -1,0 +1,33 @@
+"""Asking patches: what is to be solved on patches, from a problem."""
+
+from __future__ import annotations
+
+from cnf.pde.patches.local_bases import LOCAL_BASES
+from cnf.pde.patches.lowering import with_moments
+from cnf.pde.patches.question import Question
+from cnf.pde.patches.rates import with_rates
+from cnf.pde.problems.problem import Problem
+
+
+def question_of(problem: Problem) -> Question:
+    """What patches need to know."""
+    placing, local = problem._placing, problem.solving.local
+    question = Question(
+        problem.space,
+        problem.domain,
+        problem.constraints,
+        placing.places,
+        lambda k, sample: placing._constraint(k, sample, {}),
+        problem.solving.tolerance,
+        problem.seed,
+        problem.regions,
+        problem.jumps,
+        LOCAL_BASES.get(local) if isinstance(local, str) else local,
+        state=problem.start,
+    )
+    return question.shown()
+
+
+def lowered(question: Question) -> Question:
+    """With channels for rates and moments, so that patches know the orders."""
+    return with_moments(with_rates(question)).shown()
