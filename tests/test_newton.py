@@ -187,6 +187,22 @@ def test_fields_with_nonlinear_conditions_are_saved_and_copied(tmp_path):
     assert float(moved.residual(field.constraints[0]).abs().max()) < 1e-7
 
 
+def test_uniqueness_is_claimed_only_where_nothing_is_open():
+    """u^2 = 4 at one point leaves waves open; a constant it does not; and beside u = 2 there it says nothing new."""
+    asked = LINE.constraint("u^2 = 4", at=START, name="square")
+    again = LINE.constraint("u = 2", at=START, name="value")
+
+    def verdict(basis: cnf.bases.basis.Basis, *conditions: cnf.constraints.Constraint) -> str:
+        field = cnf.ConstrainedField(basis, conditions, start=lambda x: 1 + 0 * x)
+        found = field.solve().certificate
+        assert found.exact
+        return str(found)
+
+    assert "leave room" in verdict(waves(), asked)
+    assert "locally unique" in verdict(cnf.bases.Polynomial(LINE, 0), asked)
+    assert "not known" in verdict(waves(), asked, again)
+
+
 def test_linear_conditions_are_solved_at_once():
     """Nothing iterates where nothing is nonlinear, and what is linear after all is an operator."""
     field = cnf.ConstrainedField(waves(), [equation(r"\frac{u^2}{u} = x")])

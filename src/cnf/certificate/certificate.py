@@ -132,10 +132,7 @@ class Certificate:
             "notes": list(self.notes),
             "quadrature": {name: _finite(v) for name, v in self.quadrature.items()},
             "unmeasured": dict(self.unmeasured),
-            "newton": None
-            if self.convergence is None
-            else self.convergence.to_dict()
-            | {"verdict": self.convergence.verdict(self.exact, self.rank == self.conditions)},
+            "newton": None if self.convergence is None else self.convergence.to_dict() | {"verdict": self._verdict()},
             "rank": self.rank,
             "condition": _finite(self.condition),
             "conflicts": [
@@ -143,6 +140,13 @@ class Certificate:
             ],
             "advice": self.advice(),
         }
+
+    def _verdict(self) -> str:
+        """What is known of a solution of nonlinear conditions."""
+        if self.convergence is None:
+            return ""
+        unknowns = self.functions * self.channels
+        return self.convergence.verdict(self.exact, self.rank, self.conditions, unknowns)
 
     def summary(self) -> str:
         """One line."""
@@ -225,7 +229,7 @@ class Certificate:
             f"{self.seconds:.3f} s"
         )
         if self.convergence is not None:
-            lines += [f"  {line}" for line in self.convergence.lines(self.exact, self.rank == self.conditions)]
+            lines += [f"  {line}" for line in self.convergence.lines(self._verdict())]
         lines += [f"  note: {note}" for note in self.notes]
         advice = self.advice()
         if advice:

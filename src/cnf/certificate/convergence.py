@@ -26,23 +26,25 @@ class Convergence:
         changes = [c for c in self.changes if c > 0]
         return changes[-1] / changes[-2] if len(changes) > 1 else math.nan
 
-    def verdict(self, exact: bool, independent: bool) -> str:
-        """What is known of the solution, in a few words; `independent`: whether all linearised conditions are."""
+    def verdict(self, exact: bool, rank: int, conditions: int, unknowns: int) -> str:
+        """What is known of the solution, in a few words, from the rank of the conditions linearised around it."""
         if self.stopped:
             return "NOT CONVERGED"
         if not exact:
             return "converged as far as rounding lets it"
-        if not independent:
+        if rank < conditions:
             return "a solution; whether it is the only one near is not known, for its linearisation is singular"
+        if rank < unknowns:
+            return "a solution; the conditions leave room, and of the fields near it this has the smallest weights"
         return "a solution, locally unique; other starts may lead to others"
 
-    def lines(self, exact: bool, independent: bool) -> list[str]:
-        """For a certificate that is printed."""
+    def lines(self, verdict: str) -> list[str]:
+        """For a certificate that is printed, with what it says of the solution."""
         cut = f", {self.shortened} of them cut short" if self.shortened else ""
         rate = "" if math.isnan(self.contraction) else f", contraction {self.contraction:.0e}"
         last = f", last change {self.changes[-1]:.0e}" if self.changes else ""
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        return [f"Newton from {self.start}: {steps}{cut}{last}{rate}", self.verdict(exact, independent)]
+        return [f"Newton from {self.start}: {steps}{cut}{last}{rate}", verdict]
 
     def to_dict(self) -> dict[str, object]:
         plain = asdict(self)
