@@ -28,7 +28,7 @@ from cnf.certificate.sizes import extents, row_sizes
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.operators.forward import MultiIndex
-from cnf.operators.nonlinear import Constant, State, Zero
+from cnf.operators.nonlinear import Constant, State
 from cnf.solution import Solution
 from cnf.solving import SAMPLE, base_function
 from cnf.systems.assembly import applied, derived
@@ -250,7 +250,7 @@ class Newton:
         if self.base is not None:
             base = self.base
             return [(lambda: Differentiated(base), "the base"), *known]
-        return [(lambda: Zero(self.channels), "zero"), *known]
+        return [(lambda: Constant(self.channels, 0.0), "zero"), *known]
 
     def linear_part(self) -> State | None:
         """The field that meets the conditions without what is nonlinear in them; None if that leaves one empty."""

@@ -67,17 +67,6 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class Zero:
-    """The field that is zero."""
-
-    channels: int
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        nothing = x.new_zeros(x.shape[0], self.channels)
-        return dict.fromkeys(indices, nothing)
-
-
-@dataclass(frozen=True)
 class Constant:
     """The field that has one value in all channels."""
 
@@ -224,7 +213,7 @@ class NonlinearOperator:
 
     def at_rest(self) -> Operator:
         """The linearisation around the field that is zero."""
-        return self.around(Zero(len(self.frame.channels)))
+        return self.around(Constant(len(self.frame.channels), 0.0))
 
     def parts_at(self, state: State, points: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
         """B[s] at the points, and the sizes of its summands together, both (P, R)."""
@@ -270,7 +259,7 @@ class NonlinearOperator:
         return Operator(rows, self.frame, tuple(dict(data).items()))
 
     def _bound(self, state: State) -> tuple[tuple[str, Datum], ...]:
-        remembered = state if isinstance(state, Zero) else Remembered(state, self.indices)
+        remembered = state if isinstance(state, Constant) else Remembered(state, self.indices)
         own = {PREFIX + name: StateChannel(remembered, k) for k, name in enumerate(self.frame.channels)}
         return tuple((dict(self.linear.data) | dict(self.data) | own).items())
 
