@@ -25,6 +25,7 @@ from cnf.certificate.sizes import (
     cancelled_sizes,
     extents,
     row_sizes,
+    tied_sizes,
     typical_amplitude,
     whole_amplitudes,
 )
@@ -118,20 +119,21 @@ def certify(
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
-        for name, (conditions, off) in brought.items():
-            shape = (off.shape[0], off.shape[1])
-            asked, scale = conditions[0].values.to(torch.float64), off.new_zeros(shape, dtype=torch.float64)
-            for condition in conditions:
+        for name, jump in brought.items():
+            shape = (jump.off.shape[0], jump.off.shape[1])
+            asked = jump.conditions[0].values.to(torch.float64)
+            scale = tied_sizes(jump.sides) if jump.conditions[0].operator.order else torch.zeros_like(asked)
+            for condition in jump.conditions:
                 size = row_sizes(condition.expanded(), shape, lengths)
                 typical, most = (amplitude_beside(condition, constraints, of) for of in (asked_for, whole))
                 scale = scale.maximum(allowed_sizes(asked, size, typical, most))
-            residuals[name] = _worst(off.to(torch.float64).abs(), scale)
-            measured += off.numel()
+            residuals[name] = _worst(jump.off.to(torch.float64).abs(), scale)
+            measured += jump.off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
     basis = solution.basis
     account = expansion.account
     findings = Inquiry(account, expansion.blocks, tuple(constraints))
-    count = sum(c.rows for c in constraints) + sum(off.numel() for _, off in brought.values())
+    count = sum(c.rows for c in constraints) + sum(jump.off.numel() for jump in brought.values())
     if measured == count and any(by_side[name].relative > tolerance >= residuals[name].relative for name in by_side):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]

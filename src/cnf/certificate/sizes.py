@@ -142,6 +142,16 @@ def allowed_sizes(
     return asked.abs().maximum(size * amplitude).maximum(reach.minimum(size * whole))
 
 
+def tied_sizes(sides: Tensor) -> Tensor:
+    """What a jump of derivatives is compared with, (P, R), from what both sides are there.
+
+    A field that varies far faster than over the whole extent has derivatives far above their natural size, and these
+    round by themselves: also where one passes through zero, so that the typical one counts as well.
+    """
+    found = sides.to(torch.float64)
+    return found.maximum(found.median(dim=0).values) if len(found) else found
+
+
 def amplitude_beside(condition: Constraint, constraints: Sequence[Constraint], found: Sequence[float]) -> float:
     """The amplitude for a condition that is no constraint: the least of those that share a channel with it."""
     own = _channels(condition)

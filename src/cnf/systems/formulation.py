@@ -53,6 +53,15 @@ class Account(ABC):
         return ""
 
 
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """What is missed of conditions that functions bring along: one condition, or two whose difference counts."""
+
+    conditions: tuple[Constraint, ...]  # the first has the right-hand side
+    off: Tensor  # (P, R)
+    sides: Tensor  # (P, R), the larger of what the two sides are
+
+
 class Expansion(ABC):
     """sum_j weights_j Psi_j: `blocks` and `factors` are the systems it came from, empty if none is kept."""
 
@@ -104,11 +113,8 @@ class Expansion(ABC):
         """
         return {}
 
-    def jumps(self) -> Mapping[str, tuple[tuple[Constraint, ...], Tensor]]:
-        """Conditions that the functions themselves bring along, by name, and what is missed of them, (P, R).
-
-        Each as one condition, or as two whose difference counts: the first has the right-hand side.
-        """
+    def jumps(self) -> Mapping[str, Jump]:
+        """Conditions that the functions themselves bring along, by name."""
         return {}
 
     @property

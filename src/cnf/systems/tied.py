@@ -22,7 +22,16 @@ from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties, squares_of, times_weights
-from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, last_bits_off, state_entry
+from cnf.systems.formulation import (
+    Account,
+    Expansion,
+    Formulation,
+    Jump,
+    KnownAccount,
+    Plan,
+    last_bits_off,
+    state_entry,
+)
 from cnf.systems.loose_ties import LooseTies, loosened
 from cnf.systems.tied_account import TiedAccount
 from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table, in_order
@@ -323,20 +332,19 @@ class CellExpansion(Expansion):
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.weights.detach()}
 
-    def jumps(self) -> dict[str, tuple[tuple[Constraint, ...], Tensor]]:
-        """What the ties miss, |L f of one cell - L f of the other - g| (P, R), by the way queries take."""
-        found: dict[str, tuple[tuple[Constraint, ...], Tensor]] = {}
-        for tie in self.ties:
-            conditions = [condition for condition in (tie.condition, tie.beyond) if condition is not None]
-            found[tie.condition.name] = (tuple(conditions), self.jump(tie) - tie.condition.values)
-        return found
+    def jumps(self) -> dict[str, Jump]:
+        return {tie.condition.name: self.jump(tie) for tie in self.ties}
 
-    def jump(self, tie: Tie) -> Tensor:
-        """L f of one cell minus L f of the other, (P, R)."""
-        total = self.weights.new_zeros(tuple(tie.condition.values.shape))
-        for condition, cells, sign in tie.sides():
+    def jump(self, tie: Tie) -> Jump:
+        """What a tie misses, L f of one cell - L f of the other - g, by the way queries take."""
+        found = []
+        for condition, cells, _ in tie.sides():
+            total = self.weights.new_zeros(tuple(tie.condition.values.shape))
             for probe in condition.expanded():
                 apart = probe.term_by_term()
                 rows = torch.tensor(apart.rows, device=total.device)
-                total = total.index_add(1, rows, sign * self.in_cells(apart, cells))
-        return total
+                total = total.index_add(1, rows, self.in_cells(apart, cells))
+            found.append(total)
+        conditions = tuple(condition for condition in (tie.condition, tie.beyond) if condition is not None)
+        first, second = found
+        return Jump(conditions, first - second - tie.condition.values, first.abs().maximum(second.abs()))

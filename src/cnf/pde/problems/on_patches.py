@@ -184,7 +184,7 @@ def look_across(question: Question, solution: Solution, probes: Probes) -> Betwe
         border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
         for kind in ("values", "fluxes"):
             for tie in interface_ties(question, orders, number, kind, border):
-                off = (expansion.jump(tie) - tie.condition.values).abs()
+                off = expansion.jump(tie).off.abs()
                 natural = natural_sizes([*solution.constraints, tie.condition])[-1]
                 mean[tie.condition.name] = float(off.mean()) / natural
                 most[tie.condition.name] = float(off.max()) / natural
