@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
+from cnf.bases.cover import Cover
+from cnf.bases.piecewise import Piecewise
 from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.carrying import carried_cells, carries, wave_cells
 from cnf.pde.patches.degrees import followed_by
@@ -19,12 +23,14 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import graded
 from cnf.pde.patches.shaped import first_cells, swings_on_cut_patches
 from cnf.pde.patches.starting import for_the_start
+from cnf.solution import Solution
 
 CLOSELY, CLOSEST = 0.1, 1e-9  # of the goal: how closely formulas are followed, and the closest at all
 DURING, AT_LEAST = 10.0, 1e-3  # the same in the plane during time, and how closely at least: see `closeness`
 DETAIL = 1e-5  # to which formulas are followed at least where detail is carried along: errors add up on the way
 MOST_CONDITIONS = 400_000  # at once: of all cells, or of a slab where slabs are solved one after the other
 MOST_MARCHED = 4_000_000  # of all slabs
+SAME = 1e-9  # of the domain: places closer than that are one
 
 
 def known_cells(
@@ -33,7 +39,7 @@ def known_cells(
     """As small as the domain and formulas ask for to reach a goal, before anything is solved."""
     carried = carries(question, orders)
     begin = cells_to_begin_with(question, corners)
-    cells = following_formulas(question, orders, begin, degree, goal)
+    cells = following_formulas(question, orders, cells_of_start(question, begin), degree, goal)
     if question.domain._is_box and question.domain.dimension == 2 and question.time is None and not corners:
         cells = graded(cells)
     functions = math.prod(p + 1 for p in degree) * len(question.space.channels)
@@ -46,6 +52,22 @@ def known_cells(
     elif orders.time is not None:
         cells = for_the_start(question, orders, cells, degree, goal, MOST_MARCHED // (2 * functions))
     return evened(cells, orders.time) if is_steady(question) else cells
+
+
+def cells_of_start(question: Question, begin: Cells) -> Cells:
+    """Those of the field that nonlinear equations start from, if they are `begin` cut further: it needed them."""
+    basis = question.state.basis if isinstance(question.state, Solution) else None
+    if not isinstance(basis, Piecewise):
+        return begin
+    cells = basis.cells.cells if isinstance(basis.cells, Cover) else basis.cells
+    if cells.dimension != begin.dimension:
+        return begin
+    around = begin.locate((cells.lower + cells.upper) / 2)
+    slack = SAME * (begin.upper.max(axis=0) - begin.lower.min(axis=0))
+    inside = (cells.lower >= begin.lower[around] - slack) & (cells.upper <= begin.upper[around] + slack)
+    covered = np.bincount(around, (cells.upper - cells.lower).prod(axis=1), minlength=begin.count)
+    whole = (begin.upper - begin.lower).prod(axis=1)
+    return cells if inside.all() and np.allclose(covered, whole, rtol=SAME) else begin
 
 
 def following_formulas(question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float) -> Cells:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cnf.pde.tuning.trial import Report
 
 STEPS = 24  # problems that a continuation may solve on its way
-ON_THE_WAY = 1e-3  # target of these
+ON_THE_WAY = 1e-2  # target of these
 NARROWEST = 1e-3  # of the way between two values: steps are not made shorter
 
 
