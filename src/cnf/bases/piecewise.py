@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -268,19 +268,20 @@ class PiecewiseEvaluator:
         for k in np.unique(corner[corner >= 0]):
             functions, rows = self.corners[k], torch.from_numpy(np.flatnonzero(corner == k))
             blocks = []
+            columns_of = self._columns(int(k), x[rows], z[rows], half[rows])
             for request in requests:  # they differ by channel
-                columns = self._columns(int(k), x[rows], z[rows], half[rows], request)
+                columns = {index: columns_of(index, request.channel) for index in wanted([request])}
                 blocks.append(combine(columns, [request.at(rows)]))
             found = found.index_put((rows,), pad(torch.cat(blocks, dim=1), (0, self.extra - functions.count)))
         return found
 
-    def _columns(self, corner: int, x: Tensor, z: Tensor, half: Tensor, request: Request) -> dict[Index, Tensor]:
-        """Derivatives of the functions of a corner, or of edges, that a request takes, (P, count) each."""
-        functions, asked = self.corners[corner], wanted([request])
+    def _columns(self, corner: int, x: Tensor, z: Tensor, half: Tensor) -> Callable[[Index, int], Tensor]:
+        """Gives a derivative of the functions of a corner, or of edges, in a channel, (P, count)."""
+        functions = self.corners[corner]
         if isinstance(functions, EdgeFunctions):
-            return {i: functions.columns(x, z, half, i, request.channel) for i in asked}
+            return partial(functions.columns, x, z, half)
         at = functions.around(x, half.amax(dim=1))
-        return {i: functions.columns(at, self._corner_derivative(corner, i, request.channel)) for i in asked}
+        return lambda index, channel: functions.columns(at, self._corner_derivative(corner, index, channel))
 
     def _corner_derivative(self, corner: int, index: tuple[int, ...], channel: int) -> CornerDerivative:
         key = (corner, index, channel)

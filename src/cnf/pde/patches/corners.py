@@ -18,6 +18,7 @@ import torch
 from cnf.bases.corner_functions import AngularMaps, CornerFunctions
 from cnf.constraints import Constraint
 from cnf.pde.domains.domain import Sample
+from cnf.pde.patches.driven import driven_rows
 from cnf.pde.patches.interfaces import interface_ties
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
@@ -53,6 +54,10 @@ def functions_at(question: Question, corner: Corner) -> list[CornerFunctions]:
         jumps = angular.data_jump(degree, data_size(question, first, degree))
         for profile in angular.from_data(degree) if jumps else ():
             exponents.append(degree)
+            profiles.append(profile)
+            parts.append(0)
+        for driven, profile in angular.driven(question, first, corner) if jumps and degree == 0 else ():
+            exponents.append(driven)
             profiles.append(profile)
             parts.append(0)
     found = [pair for pair in zip(*angular.eigenpairs(), strict=True) if not _is_polynomial(pair[0])]
@@ -208,37 +213,67 @@ class Angular:
 
     def data_jump(self, degree: int, usual: float) -> bool:
         """Whether what the edges ask for, at this degree in r, is more than a polynomial does, measured by `usual`."""
+        right = self._asked(degree)
+        return usual > 0 and len(self._beyond_polynomials(right[:, None] / usual, degree, JUMP)) > 0
+
+    def _asked(self, degree: int) -> np.ndarray:
+        """What the edges ask for at this degree in r, (S C N,)."""
         right = np.zeros(self.powers.shape[1])
         for row in self.rows:
             if row.order == degree:
                 right[row.number] = row.values[0] - row.distances[0] * row.slope  # in the corner itself
             elif row.order == degree - 1:
                 right[row.number] = row.slope
-        return usual > 0 and len(self._beyond_polynomials(right[:, None] / usual, degree, JUMP)) > 0
+        return right
+
+    def driven(self, question: Question, orders: Orders, corner: Corner) -> list[tuple[int, np.ndarray]]:
+        """Degrees and profiles (2, S, C, N) of what nonlinear terms make of the values that the edges ask for."""
+        count = len(self.maps[0].angles)
+        chi, phi = self._solved_for(self._asked(0)[:, None], 0)
+        whole = np.stack([phi, chi]).reshape(2, self.channels, -1) if len(self.maps) == 1 else np.zeros((2, 1, 1))
+        found = driven_rows(question, orders, corner, self.maps[0].angles, whole)
+        if found is None:
+            return []
+        degree, made = found
+        right, edges = np.zeros(self.powers.shape[1]), [row.number for row in self.rows]
+        restrains = [own for equation in orders.equations for own in orders.restrains(equation)]
+        for block, (row, is_restraint) in enumerate(zip(made, restrains, strict=True)):
+            right[block * count : (block + 1) * count] = 0.0 if is_restraint else row
+        right[edges] = 0.0
+        size = np.abs(right).max()
+        if size == 0:
+            return []
+        return [(degree, profile) for profile in self._beyond_polynomials(right[:, None] / size, degree, 1e-6)]
 
     def from_data(self, degree: int) -> list[np.ndarray]:
         """Profiles (2, S, C, N) of what values on the edges may cause at this degree, apart from polynomials."""
         rows = [row.number for row in self.rows if row.order in (degree, degree - 1)]
         return self._beyond_polynomials(np.eye(self.powers.shape[1])[:, rows], degree, 1e-6)
 
-    def _beyond_polynomials(self, right: np.ndarray, degree: int, small: float) -> list[np.ndarray]:
-        """r^degree (phi + log(r) chi) for right-hand sides (C N, R), independent of each other and of polynomials."""
-        size, count = self.powers.shape[1], len(self.maps[0].angles)
+    def _solved_for(self, right: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
+        """chi and phi of r^degree (phi + log(r) chi) for right-hand sides (S C N, R), in the same shape each."""
+        size = self.powers.shape[1]
         scale = np.abs(self.powers).max(axis=(0, 2))
         a0, a1, a2 = self.powers / np.where(scale > 0, scale, 1.0)[None, :, None]
         a, slope = a0 + degree * a1 + degree**2 * a2, a1 + 2 * degree * a2
         block = np.block([[a, np.zeros((size, size))], [slope, a]])
         wanted = np.concatenate([np.zeros_like(right), right / np.where(scale > 0, scale, 1.0)[:, None]])
-        found = np.linalg.lstsq(block, wanted, rcond=1e-11)[0]  # chi, then phi
+        found = np.linalg.lstsq(block, wanted, rcond=1e-11)[0]
+        return found[:size], found[size:]
+
+    def _beyond_polynomials(self, right: np.ndarray, degree: int, small: float) -> list[np.ndarray]:
+        """r^degree (phi + log(r) chi) for right-hand sides (C N, R), independent of each other and of polynomials."""
+        size, count = self.powers.shape[1], len(self.maps[0].angles)
+        chi, phi = self._solved_for(right, degree)
         blocks = []
         for cos, sin in (maps.along for maps in self.maps):
             for own in (degree - lower for lower in self.lower):  # none if negative
                 blocks.append(np.array([cos**k * sin ** (own - k) for k in range(own + 1)]).reshape(-1, count).T)
         polynomials = scipy.linalg.block_diag(*blocks)
-        chi, phi = found[:size], found[size:]
+        largest = max(1.0, float(np.abs(phi).max()), float(np.abs(chi).max()))
         phi = phi - polynomials @ np.linalg.lstsq(polynomials, phi, rcond=None)[0]
         u, values, _ = np.linalg.svd(np.concatenate([phi, chi]), full_matrices=False)
-        kept = u[:, values > small * max(1.0, float(np.abs(found).max()))]
+        kept = u[:, values > small * largest]
         profiles = [np.stack([v[:size], v[size:]]).reshape(2, -1, self.channels, count) for v in kept.T]
         return [p / np.abs(p).max() for p in profiles]
 
