@@ -11,8 +11,9 @@ from cnf.pde.patches.adapting import NEXT, SECONDS, WORK, time_for
 from cnf.pde.problems.guiding import GUIDES, guided, guided_weights, make_guides
 from cnf.pde.problems.planning import GUIDED_SIZES, MOST_WORK, build_field, guided_work, make_plan
 from cnf.pde.tuning import Settings
+from cnf.pde.tuning.search import Search
 from cnf.pde.tuning.trial import Trial
-from cnf.pde.tuning.tuner import Search, tune_guided, worth_guiding
+from cnf.pde.tuning.tuner import tune_guided, worth_guiding
 from cnf.solvers.qr import QR
 
 WAVE = {  # u_tt = 4 (u_xx + u_yy): u = sin(2 pi x) sin(pi y) cos(2 sqrt(5) pi t)

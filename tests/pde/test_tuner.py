@@ -26,6 +26,7 @@ class StandIn:
             certificate=SimpleNamespace(exact=exact, worst=missed, conditions=conditions),
             constraints=[SimpleNamespace(rows=conditions)],
             tolerance=1e-9,
+            convergence=None,
             roughly_missed=lambda: 0.0 if exact else max(missed, 1e-8),
         )
 
@@ -235,3 +236,28 @@ def test_settings():
 def test_held_out_needs_something_to_check():
     with pytest.raises(TrainingError, match="leave-one-out"):
         HeldOutEquations(())
+
+
+def test_iterations_begin_with_the_best_field_so_far():
+    """Trials of nonlinear conditions pass on what they found: the best so far, and only what converged."""
+    begun: list[Any] = []
+
+    class Iterated(StandIn):
+        start: Any = None
+
+        def solve(self, measure: bool) -> SimpleNamespace:
+            begun.append(self.start)
+            self.solution.convergence = SimpleNamespace(
+                stopped="too smooth" if self.settings.bandwidth[0] > 0.5 else ""
+            )
+            return super().solve(measure)
+
+    def digits(settings: Settings) -> float:
+        return -8 + 4 * math.log10(settings.bandwidth[0] / 0.7) ** 2
+
+    wanted = replace(plan(digits, Settings((0.3,))), build=lambda settings: Iterated(settings, True, 0.0, 100))  # type: ignore[arg-type]
+    tune(wanted)
+    known = [digits(solution.settings) for solution in begun if solution is not None]
+    assert begun[0] is None and len(known) > 3
+    assert known == sorted(known, reverse=True)
+    assert all(solution.settings.bandwidth[0] <= 0.5 for solution in begun if solution is not None)

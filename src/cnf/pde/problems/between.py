@@ -95,6 +95,8 @@ def differ_from_second(problem: Problem, settings: Settings, solution: Solution)
         for factor in FACTORS:
             try:
                 other = build_field(problem, asked, replace(settings, steps=0).widened(factor), problem.seed + OTHER)
+                if solution.convergence is not None:
+                    other.start = solution  # of several solutions, the one that is judged
                 second = other.eval().solve(measure=False) if not settings.guided else guided(other, around(other))
             except CnfError:
                 continue
