@@ -149,7 +149,8 @@ def tune_guided(search: Search, start: Settings, alike: Settings, rehearsal: boo
     assert guiding is not None
     known = min(t.score for t in search.trials if t.conditions == search.trials[0].conditions)
     starts = [replace(s, guided=True, size=search.plan.start.size) for s in dict.fromkeys((start, alike))]
-    first = search.attempt(starts[0], rehearsal)
+    starts[0] = narrowed_until_exact(search, starts[0], rehearsal)
+    first = search.trials[-1].score
     if not first < known - WORTH_IT:
         return None  # at a singularity, for instance
     found = [(first, starts[0]), *((search.attempt(other, rehearsal), other) for other in starts[1:])]
@@ -168,12 +169,18 @@ def tune_guided(search: Search, start: Settings, alike: Settings, rehearsal: boo
     search_line(attempt, 0.0, WIDEN, GUIDED_SCAN, GUIDED_REFINE)
     best = min(tried, key=lambda found: found[0])[1]
     best = replace(best, size=guiding.size) if rehearsal else best
-    for _ in range(GUIDED_STEPS if rehearsal else 0):
-        search.attempt(best, False)
+    return narrowed_until_exact(search, best, False) if rehearsal else best
+
+
+def narrowed_until_exact(search: Search, settings: Settings, rehearsal: bool) -> Settings:
+    """The last settings tried, with smaller and smaller bandwidths: sums of more functions are rounded more."""
+    for _ in range(GUIDED_STEPS - 1):
+        search.attempt(settings, rehearsal)
         if search.trials[-1].exact:
-            break
-        best = best.widened(math.exp(-WIDEN))  # sums of more functions are rounded more
-    return best
+            return settings
+        settings = settings.widened(math.exp(-WIDEN))
+    search.attempt(settings, rehearsal)
+    return settings
 
 
 def tune_spread(search: Search, start: Settings) -> Settings:
