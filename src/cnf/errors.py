@@ -38,6 +38,14 @@ class ProblemError(CnfError):
         super().__init__(f"{entry(where)}: {message}" if where else message)
 
 
+class UnfollowedError(ProblemError):
+    """A nonlinear problem that cannot be followed from its start to its end; `grows`: because its field seems to."""
+
+    def __init__(self, message: str, where: tuple[str | int, ...] = (), grows: bool = False):
+        self.grows = grows
+        super().__init__(message, where)
+
+
 class UnderdeterminedError(ProblemError):
     """Several fields meet all conditions, and none was asked for in particular."""
 

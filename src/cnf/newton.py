@@ -35,6 +35,7 @@ from cnf.systems.assembly import applied, derived
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
+from cnf.telling import tell
 
 MOST_STEPS = 40
 SHORTEST = 2.0**-10  # of a step, along the way to the new field
@@ -205,6 +206,7 @@ class Newton:
             change = self._change(state, new)
             share, then = self._shared(state, new, scales, now)
             missed.append(then.worst)
+            tell(f"Newton step {len(missed) - 1}: conditions missed by {then.worst:.0e}")
             changes.append(change * share)
             shortened += share < 1
             if share == 1 and (best is None or then.worst <= best):
@@ -244,7 +246,7 @@ class Newton:
     def starts(self, start: State | None) -> list[tuple[Callable[[], State | None], str]]:
         """States to begin with, made when it is their turn, and what they are called."""
         if start is not None:
-            return [(lambda: start, "the field given")]
+            return [(lambda: start, getattr(start, "called", "the field given"))]
         known: list[tuple[Callable[[], State | None], str]] = [(self.linear_part, "the linear part")]
         known.append((lambda: Constant(self.channels, 1.0), "one"))
         if self.base is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 
@@ -11,7 +12,8 @@ import torch
 from scipy.integrate import solve_ivp
 
 import cnf
-from cnf.errors import ProblemError
+from cnf.bases.cells import Cells
+from cnf.errors import ProblemError, UnfollowedError
 from cnf.pde.problems.answer import Answer
 
 
@@ -177,11 +179,32 @@ def test_bad_beginnings_are_refused(ways: dict, message: str):
         bratu(**ways)
 
 
-@pytest.mark.slow
-def test_what_blows_up_is_said_not_to_be_solved():
-    """u' = u^2 from 1 ends at t = 1, asked for up to 2: neither exact nor an estimate below the target."""
+def test_what_blows_up_is_followed_up_to_its_end():
+    """u' = u^2 from 1 ends at t = 1, asked for up to 2: the error names a moment just before that, and says why."""
     equations = [{"on": "interior", "equation": "u' = u^2"}, {"on": "t = 0", "equation": "u = 1"}]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        answer = solved(1e-3, coordinates="t", domain=box([0], [2]), equations=equations)
-    assert not (answer.certificate.exact and answer.estimate <= 1e-3)
+    with pytest.raises(UnfollowedError, match=r"blow-up.*\|u\| has grown") as found:
+        solved(1e-3, "auto", coordinates="t", domain=box([0], [2]), equations=equations)
+    moment = float(str(found.value).split("t = ")[1].split()[0])
+    assert 0.999 < moment < 1 and found.value.grows
+
+
+def test_what_cannot_start_says_so():
+    """u' = sqrt(u - 1) from 0 is no number where it begins."""
+    equations = [{"on": "interior", "equation": r"u' = \sqrt{u - 1}"}, {"on": "t = 0", "equation": "u = 0"}]
+    with pytest.raises(UnfollowedError, match=r"cannot start at t = 0.*not numbers"):
+        solved(1e-3, coordinates="t", domain=box([0], [1]), equations=equations)
+
+
+def test_a_start_that_contradicts_the_boundary_is_followed_without_delay():
+    """u = 3 at the start and -2 on the boundary: windows of any length are off in the corner, so two lengths do."""
+    from cnf.pde.patches.building import orders_of
+    from cnf.pde.patches.pursuit import pursued
+    from cnf.pde.problems.asking_patches import lowered, question_of
+
+    equations = {"interior": "u_t = u_{xx} - u^3", "t = 0": "u = 3", "boundary": "u = -2"}
+    problem = cnf.Problem("x t", domain=box([0], [1], [0, 1]), equations=equations, solve={"method": "patches"})
+    question = lowered(question_of(problem))
+    cells = Cells([0.0, 0.0], [1.0, 1.0])
+    _, _, windows = pursued(question, orders_of(question), cells, (8, 8), 1e-4)
+    assert windows[0].start == 0 and windows[0].end >= 1 / 16 and windows[-1].end == 1
+    assert all(one.end == other.start for one, other in itertools.pairwise(windows))

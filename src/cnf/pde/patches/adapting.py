@@ -36,6 +36,7 @@ from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import MARKED, refine
 from cnf.pde.patches.rounds import (
     Adapted,
+    Followed,
     Round,
     clocks,
     contradicted,
@@ -122,6 +123,8 @@ def cut_cells(
     even = Probes.of(domain, question.seed)
     rounds: list[Round] = []
     estimates: dict[int, float] = {}  # by round
+    others: dict[int, Solution] = {}  # the fields that say so
+    windows: tuple[Followed, ...] = ()
     interrupted = False
     raised = slab_by_slab = False
     waves = swings_on_cut_patches(domain, orders.swings)
@@ -144,6 +147,7 @@ def cut_cells(
         if not found.converged:
             return math.inf, found
         finer = solve_round(question, orders, second_mesh(found.mesh, domain, mesh_of))
+        others[number] = finer.solution
         probes = probes_on(found)
         off = difference_to(finer, found, rounds, question, orders, probes, goal)
         if shared and number:
@@ -154,7 +158,7 @@ def cut_cells(
         return (known if known > goal else max(known, found.violation)), finer
 
     try:
-        cells, question = pursued(question, orders, cells, degree, goal)
+        cells, question, windows = pursued(question, orders, cells, degree, goal)
         found = first_round(question, orders, mesh_of, cells, degree, goal)
         while True:
             rounds.append(found)
@@ -190,7 +194,8 @@ def cut_cells(
         interrupted = True
         estimates.setdefault(len(rounds) - 1, apart(rounds[-1], rounds[-2]) if len(rounds) > 1 else math.inf)
     best, estimate = best_of(rounds, estimates, goal)
-    return Adapted(tuple(rounds), best, estimate, interrupted, probes_on(rounds[best]))
+    probes = probes_on(rounds[best])
+    return Adapted(tuple(rounds), best, estimate, interrupted, probes, others.get(best), windows)
 
 
 def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float) -> tuple[int, float]:

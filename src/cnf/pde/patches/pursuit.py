@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 
 from cnf.bases.cells import Cells
+from cnf.errors import NotANumberError, UnfollowedError
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.pde.patches.known_cells import following_formulas
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.refining import refine
-from cnf.pde.patches.rounds import Round
+from cnf.pde.patches.rounds import Followed, Round, points_between
 from cnf.pde.patches.windows import continued, solve_window, starts
-from cnf.solution import Solution
+from cnf.telling import during
 
 FIRST = 1 / 8  # of the whole time: the first window
 SHORTEST = 1e-5
@@ -32,6 +33,9 @@ EASY = 1  # meshes that an easy window takes
 MESHES = 12  # that a window may take
 PATIENCE, FALLS = 2, 0.5  # meshes that leave more than so much of what is off: data contradict each other there
 SHARE = 0.3  # of the field: windows that are off by more are not resolved
+GROWN = 30.0  # times its size in the first window: a field that cannot be followed any further blows up
+NOT_CONVERGED = "the iteration does not converge"
+NOT_RESOLVED = "no cells resolve the field"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,7 @@ class InTurn:
     axis: int
     ends: Tensor
     states: tuple[State, ...]
+    called: str = "the field followed in windows"
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         number = torch.bucketize(x[:, self.axis].contiguous(), self.ends)
@@ -85,56 +90,105 @@ def axis_of(question: Question) -> int | None:
 
 def pursued(
     question: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float
-) -> tuple[Cells, Question]:
-    """Cells of a question and the question around a field that nearly answers it; what is given if nothing is known.
+) -> tuple[Cells, Question, tuple[Followed, ...]]:
+    """Cells of a question, the question around a field that nearly answers it, and the windows that led there.
 
-    `cells`: as formulas ask for; every window has those that there are when it begins.
+    What is given, and no windows, if a question is not followed, or has no first window that is resolved. `cells`: as
+    formulas ask for; every window has those that there are when it begins.
     """
     axis = axis_of(question)
     if axis is None:
-        return cells, question
+        return cells, question, ()
     first, last = question.domain.lower[axis], question.domain.upper[axis]
     length, moment, before = FIRST * (last - first), first, None
-    kept: list[tuple[float, Cells, Solution]] = []  # ends, cells and fields of windows
+    kept: list[tuple[Followed, Round]] = []
+    tried = 0  # lengths of this window
     while moment < last - 1e-12 * (last - first):
         end = last if moment + 1.25 * length >= last else moment + length
         window = continued(question, moment, end, before)
         window = window if before is None else window.after(Held(axis, moment, before))
-        begun = section_during(cells if before is None else kept[-1][1], axis, moment if before is None else None)
-        found, meshes = resolved(window, orders, begun(moment, end), degree, max(goal, CLOSELY))
+        begun = section_during(cells if not kept else kept[-1][1].mesh.cells, axis, None if kept else moment)
+        with during(f"{question.space.coordinates[axis]} from {moment:.4g} to {end:.4g} of {last:g}"):
+            lenient = not kept and tried > 0  # a contradiction at the start is one for windows of any length
+            found, meshes, why = resolved(window, orders, begun(moment, end), degree, max(goal, CLOSELY), lenient)
         if found is None:
-            length /= 2
+            length, tried = length / 2, tried + 1
             if length < SHORTEST * (last - first):
-                break
+                refuse_lost_way(question, axis, [own for _, own in kept], moment, why)
+                return cells, question, ()
             continue
-        kept.append((end, found.mesh.cells, found.solution))
-        moment, before = end, found.solution
-        length = (end - (kept[-2][0] if len(kept) > 1 else first)) * (LONGER if meshes <= EASY else 1.0)
-    if not kept:
-        return cells, question
-    ends = torch.tensor([end for end, _, _ in kept[:-1]], dtype=torch.float64)
-    state = InTurn(axis, ends, tuple(field for _, _, field in kept))
-    if moment >= last - 1e-12 * (last - first):
-        cells = following_formulas(question, orders, Cells.stacked([own for _, own, _ in kept], axis), degree, goal)
-    return cells, question.after(state)
+        kept.append((Followed(moment, end, meshes, steps_of(found)), found))
+        length = (end - moment) * (LONGER if meshes <= EASY else 1.0)
+        moment, before, tried = end, found.solution, 0
+    ends = torch.tensor([window.end for window, _ in kept[:-1]], dtype=torch.float64)
+    state = InTurn(axis, ends, tuple(own.solution for _, own in kept))
+    stacked = Cells.stacked([own.mesh.cells for _, own in kept], axis)
+    cells = following_formulas(question, orders, stacked, degree, goal)
+    return cells, question.after(state), tuple(window for window, _ in kept)
 
 
 def resolved(
-    window: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float
-) -> tuple[Round | None, int]:
-    """The field of a window on cells that follow it, and how many meshes that took; None if it is not found."""
+    window: Question, orders: Orders, cells: Cells, degree: tuple[int, ...], goal: float, lenient: bool = False
+) -> tuple[Round | None, int, str]:
+    """The field of a window on cells that follow it, and how many meshes that took; None and why if it is not found.
+
+    `lenient`: fields that smaller cells do not improve are taken, however far they are off.
+    """
     off: list[float] = []
     for number in range(1, MESHES + 1):
-        found = solve_window(window, orders, cells, degree)
-        convergence = found.solution.convergence
-        if convergence is not None and convergence.stopped:
-            return None, number
+        try:
+            found = solve_window(window, orders, cells, degree)
+        except NotANumberError as error:
+            return None, number, str(error)
+        if not found.converged:
+            return None, number, NOT_CONVERGED
         flat = len(off) >= PATIENCE and found.missed > FALLS * off[-PATIENCE]
-        if found.worst <= goal or (flat and found.worst <= SHARE):  # whether it will do is found out with the whole
-            return found, number
+        if found.worst <= goal or (flat and (lenient or found.worst <= SHARE)):  # the whole shows whether it will do
+            return found, number, ""
+        if flat:
+            break
         off.append(found.missed)
         window, cells = window.after(found.solution), refine(found, orders)
-    return None, MESHES
+    return None, number, NOT_RESOLVED
+
+
+def steps_of(found: Round) -> int:
+    """Of Newton's iteration."""
+    return 0 if found.solution.convergence is None else found.solution.convergence.steps
+
+
+def refuse_lost_way(question: Question, axis: int, kept: Sequence[Round], moment: float, why: str) -> None:
+    """Say where a problem can be followed no further; nothing if cells do not resolve its start: all time may do."""
+    name, last = question.space.coordinates[axis], question.domain.upper[axis]
+    if not kept:
+        if why == NOT_RESOLVED:
+            return
+        advice = f"{why} however short the window; start, boundary and equation may contradict each other there"
+        raise UnfollowedError(f"it cannot start at {name} = {moment:g}: {advice if why == NOT_CONVERGED else why}")
+    sizes = []
+    for found in (kept[0], kept[-1]):
+        _, points = points_between(found.mesh, question.seed)
+        with torch.no_grad():
+            values = found.solution(torch.from_numpy(points))[:, : question.asked].abs()
+        sizes.append(float(values.max()))
+    largest, where = (part.tolist() for part in values.amax(dim=1).max(dim=0))
+    channel = question.space.channels[int(values[where].argmax())]
+    place = [f"{c} = {v:.4g}" for c, v in zip(question.space.coordinates, points[where], strict=True) if c != name]
+    grows = sizes[1] > GROWN * sizes[0]
+    reason = (
+        f"the solution seems to end there (blow-up): |{channel}| has grown from {sizes[0]:.1g} to {largest:.1g}"
+        f"{' at ' + ', '.join(place) if place else ''}"
+        if grows
+        else "the solution may end there, or become steeper than patches can follow"
+    )
+    reached = f"followed up to {name} = {moment:.6g} of {last:g}"
+    advice = f"end before, at {name} = {shorter(question.domain.lower[axis], moment):g} for instance"
+    raise UnfollowedError(f"{reached}; there {why} however short the window: {reason}; {advice}", grows=grows)
+
+
+def shorter(first: float, moment: float) -> float:
+    """A little before a moment, in two digits."""
+    return float(f"{first + 0.95 * (moment - first):.2g}")
 
 
 def section_during(cells: Cells, axis: int, moment: float | None) -> Callable[[float, float], Cells]:

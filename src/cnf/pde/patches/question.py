@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis
 from cnf.constraints import Constraint, Space
+from cnf.errors import NotANumberError
 from cnf.operators.nonlinear import Alike, State
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
@@ -19,7 +20,14 @@ from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
 
-SHOWN = 0.7  # what jets are taken to be where equations are looked at before a field is known
+SHOWN = (
+    0.7,
+    1.7,
+    7.0,
+    -0.7,
+    -1.7,
+    0.07,
+)  # what jets are taken to be where no field is known: the first that gives numbers
 
 
 class Part(Protocol):
@@ -93,7 +101,15 @@ class Question:
 
     def shown(self) -> Question:
         """The same around no field in particular: what its equations look like in general, before one is known."""
-        return self.around(Alike(len(self.space.channels), SHOWN))
+        seen = (self.around(Alike(len(self.space.channels), value)) for value in SHOWN)
+        found = next((shown for shown in seen if shown.is_linear or all(map(is_finite, shown.constraints))), None)
+        if found is None:
+            raise NotANumberError(
+                "the nonlinear equations are not numbers for any of the values that were tried for the field and its "
+                "derivatives (a division by zero, a root or logarithm of a negative number?); check them, or use "
+                "method = 'waves' and give a start at which they are"
+            )
+        return found
 
     @property
     def areas(self) -> int:
@@ -123,6 +139,12 @@ class Question:
     def inside(self) -> list[int]:
         """Numbers of the equations of the interior."""
         return [k for k, place in enumerate(self.places) if place.kind == "interior"]
+
+
+def is_finite(condition: Constraint) -> bool:
+    """Whether all coefficients and values of a linear condition are numbers."""
+    weights = [w for probe in condition.expanded() for request in probe.requests for w in request.weights.values()]
+    return all(bool(torch.isfinite(part.detach()).all()) for part in (condition.values, *weights))
 
 
 def holds_along(place: Part, curve: Piece, points: np.ndarray) -> bool:

@@ -98,6 +98,16 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Followed:
+    """A window in which a problem was followed: how many meshes it took, and Newton's steps on the last of them."""
+
+    start: float
+    end: float
+    meshes: int
+    steps: int
+
+
+@dataclass(frozen=True)
 class Adapted:
     """All rounds; `estimate` says how far the field of round `best` may be off, by fields of other degrees."""
 
@@ -106,6 +116,8 @@ class Adapted:
     estimate: float
     interrupted: bool
     probes: Probes  # at which fields were compared
+    second: Solution | None = None  # the field of higher degree that the one of round `best` was compared with
+    windows: tuple[Followed, ...] = ()  # in which a nonlinear problem was followed before
 
     @property
     def chosen(self) -> Round:

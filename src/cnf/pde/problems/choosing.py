@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from cnf.errors import CnfError, CnfWarning, ProblemError, UnderdeterminedError
+from cnf.errors import CnfError, CnfWarning, ProblemError, UnderdeterminedError, UnfollowedError
 from cnf.pde.patches.adapting import ROUNDING, SECONDS
 from cnf.pde.patches.evidence import roughness
 from cnf.pde.patches.rounds import clocks, worked_since
@@ -101,12 +101,21 @@ def tried(way: Callable[[], Answer]) -> Answer | CnfError:
             return way()
     except UnderdeterminedError:
         raise  # another way to solve it would not determine it either
+    except UnfollowedError as error:
+        if error.grows:  # a field that ends before its time ends for waves as well
+            raise
+        return error
     except CnfError as error:
         return error
 
 
 def better(waves: Answer | CnfError, patches: Answer | CnfError, rough: str) -> Answer:
-    """The one that ranks first, with a note on what the other left; the error of waves if both failed."""
+    """The one that ranks first, with a note on what the other left; the error of waves if both failed.
+
+    Patches that cannot be followed in time say where, and waves that are not good enough say nothing against that.
+    """
+    if isinstance(patches, UnfollowedError) and not (isinstance(waves, Answer) and good_enough(waves)):
+        raise patches
     if isinstance(patches, Answer) and not (isinstance(waves, Answer) and rank(waves) <= rank(patches)):
         return replace(patches, choice=f"{PATCHES}: {f'{rough}; ' if rough else ''}{WAVES} {what_it_left(waves)}")
     if isinstance(waves, CnfError):
