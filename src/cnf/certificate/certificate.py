@@ -148,6 +148,11 @@ class Certificate:
         unknowns = self.functions * self.channels
         return self.convergence.verdict(self.exact, self.rank, self.conditions, unknowns)
 
+    @property
+    def newton(self) -> tuple[str, ...]:
+        """What Newton's iteration did, and what is known of the solution; nothing if all conditions are linear."""
+        return () if self.convergence is None else tuple(self.convergence.lines(self._verdict()))
+
     def summary(self) -> str:
         """One line."""
         if self.violated:
@@ -228,8 +233,7 @@ class Certificate:
             f"  rank {self.rank}, condition {_number(self.condition)}, |weights| {_number(self.weight_norm)}, "
             f"{self.seconds:.3f} s"
         )
-        if self.convergence is not None:
-            lines += [f"  {line}" for line in self.convergence.lines(self._verdict())]
+        lines += [f"  {line}" for line in self.newton]
         lines += [f"  note: {note}" for note in self.notes]
         advice = self.advice()
         if advice:

@@ -90,6 +90,17 @@ class Alike:
 
 
 @dataclass(frozen=True, eq=False)
+class Called:
+    """A state with a name, for those who want to know what an iteration began with."""
+
+    state: State
+    called: str
+
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        return self.state.derivatives(x, indices)
+
+
+@dataclass(frozen=True, eq=False)
 class StateChannel:
     """One channel of a state, as data of an operator: points (P, D) -> (P,)."""
 

@@ -11,6 +11,7 @@ import typer
 from cnf.errors import CnfError, CnfWarning, FileError, LatexError, nearest
 from cnf.late import whole_imports
 from cnf.reports.terminal import open_console, say
+from cnf.telling import listening
 
 if TYPE_CHECKING:
     from cnf.pde.problems import Answer, Problem
@@ -97,10 +98,16 @@ def run_problem(problem: Problem) -> Answer:
     # How many conditions there are is known beforehand for waves only; patches place as many as they need.
     count = f": {problem.conditions} conditions" if problem.solving.method == "waves" else ""
     say(f"{problem.title}{count}\n")
-    with part(open_console(), "solving", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
-        answer = problem.solve(report=shown.tell)
-        shown.result = f"{answer.attempts}, best: {answer.tuning.best}"
+    try:
+        with part(open_console(), "solving", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
+            warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
+            with listening(shown.note):
+                answer = problem.solve(report=shown.tell)
+            shown.result = f"{answer.attempts}, best: {answer.tuning.best}"
+    except KeyboardInterrupt:
+        at = f" ({shown.at})" if shown.at else ""
+        say(f"interrupted before there was an answer{at}: nothing is written, and what was there before is as it was")
+        raise
     return answer
 
 

@@ -22,11 +22,17 @@ class Part:
 
     def __init__(self, bar: Progress | None, task: int):
         self.bar, self.task = bar, task
-        self.result = ""
+        self.result = self.at = ""
 
     def tell(self, trial: Described) -> None:
         if self.bar is not None:
             self.bar.update(self.task, advance=1, detail=trial.describe())  # type: ignore[arg-type]
+
+    def note(self, what: str) -> None:
+        """What the trial or stage is at, in words."""
+        self.at = what
+        if self.bar is not None:
+            self.bar.update(self.task, detail=what)  # type: ignore[arg-type]
 
     def step(self, what: str) -> None:
         """The next stage of a run, in words."""

@@ -33,7 +33,11 @@ class Probes:
     @staticmethod
     def of(domain: Domain, seed: int, count: int = UNIFORM) -> Probes:
         """Uniform points, `count` of them."""
-        points = domain.fill(count, "halton", seed + ELSEWHERE)
+        return Probes.all_alike(domain.fill(count, "halton", seed + ELSEWHERE), seed)
+
+    @staticmethod
+    def all_alike(points: Tensor, seed: int = 0) -> Probes:
+        """Points (P, D) that all stand for as much."""
         return Probes(points, torch.full((len(points),), 1 / len(points), dtype=torch.float64), seed)
 
     def within(self, cells: Cells, domain: Domain) -> Probes:

@@ -11,11 +11,15 @@ import torch
 from torch import Tensor
 
 from cnf.certificate.certificate import Certificate
+from cnf.certificate.convergence import Convergence
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
 from cnf.pde.domains import Domain
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.probes import Probes
+from cnf.pde.problems.beginning import Passed
+from cnf.pde.problems.course import Course
+from cnf.pde.problems.iterating import disagreements
 from cnf.pde.problems.problem import Problem
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
 from cnf.solution import Solution
@@ -62,6 +66,8 @@ class Answer:
     refused: str = ""  # why patches do not take the problem, if they were asked
     largest: dict[str, float] = field(default_factory=dict)  # largest relative residual at the points of `held_out`
     floor: float = 0.0  # what the boundary is measured to miss, and peaks that no point has seen: no estimate is less
+    course: Course | None = None  # how it does as time goes on, if there is time
+    passed: tuple[Passed, ...] = ()  # the values of parameters that a continuation went through
 
     def __call__(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""
@@ -70,6 +76,11 @@ class Answer:
     @property
     def certificate(self) -> Certificate:
         return self.solution.certificate
+
+    @property
+    def convergence(self) -> Convergence | None:
+        """Of Newton's iteration; None if all conditions are linear."""
+        return self.solution.convergence
 
     @property
     def conditions(self) -> int:
@@ -88,7 +99,10 @@ class Answer:
         Twice the difference to a second field, from other points and other waves. No bound: two fields may share a
         mistake. On patches, the difference to fields of other degrees, on smaller cells at entrant corners. Not less
         than what values on the boundary miss between points, nor than the part of a formula that no point has seen.
+        There is none for a field that Newton's iteration did not converge to: another may stop at the same one.
         """
+        if self.convergence is not None and self.convergence.stopped:
+            return math.inf
         if self.measured is not None:
             found = self.measured
         elif self.disagreement is None:
@@ -177,6 +191,7 @@ class Answer:
             )
         found = self.problem.check()
         lines += [f"hint: {hint}" for hint in (found.missing if self.resolved and certificate.exact else found.hints)]
+        lines += [f"note: {note}" for note in self.disagreements]
         if (better := self.passed_over()) is not None:
             lines.append(
                 f"note: {better} is {self.tuning.best.residual / better.residual:.0f} times better between the points, "
@@ -187,6 +202,11 @@ class Answer:
         if self.tuning.interrupted:
             lines.append("tuning was interrupted: this is the best field found so far")
         return lines
+
+    @property
+    def disagreements(self) -> list[str]:
+        """Where start and boundary contradict each other, if that may be why a target is not reached."""
+        return disagreements(self.problem) if self.off_target else []
 
     def passed_over(self) -> Trial | None:
         """A trial that was much better between the points, but a little off at them."""

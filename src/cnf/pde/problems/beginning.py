@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 from torch import Tensor
 
-from cnf.errors import NotANumberError, ProblemError
+from cnf.errors import NotANumberError, ProblemError, UnfollowedError
 from cnf.newton import start_of
 from cnf.operators.evaluation import evaluate_all
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import Frame, symbol
-from cnf.operators.nonlinear import State
+from cnf.operators.nonlinear import Called, State
 from cnf.pde.problems.entries import check_number, check_table, shown
+from cnf.telling import during
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
@@ -29,11 +31,26 @@ NARROWEST = 1e-3  # of the way between two values: steps are not made shorter
 
 
 @dataclass(frozen=True)
+class Passed:
+    """Values of parameters on the way of a continuation, and what they took; `found`: whether there was a solution."""
+
+    values: dict[str, float]
+    found: bool
+    steps: int  # of Newton's iteration, the last one
+    seconds: float
+
+    def describe(self) -> str:
+        steps = f"{self.steps} Newton step{'' if self.steps == 1 else 's'}, " if self.steps else ""
+        return f"{_named(self.values)}: {'' if self.found else 'no solution found, '}{steps}{self.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
 class Formulas:
     """A state that is given by one expression per channel."""
 
     expressions: tuple[sp.Expr, ...]
     frame: Frame
+    called: str = "the start of the file"
 
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         coordinates = [symbol(name) for name in self.frame.coordinates]
@@ -91,17 +108,24 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
     waiting = [{name: values[k] for name, values in lists.items()} for k in range(len(next(iter(lists.values()))))]
     waiting = [*waiting, asked] if waiting[-1] != asked else waiting
     state, reached = problem.start, None
-    for _ in range(STEPS):
-        last = waiting[0] == asked
+    passed: list[Passed] = []
+    for number in range(1, STEPS + 1):
+        last, started, steps = waiting[0] == asked, time.perf_counter(), 0
         try:
-            answer = problem.with_parameters(waiting[0], state, None if last else ON_THE_WAY)._solved(report)
-            found = answer.solution.convergence is None or not answer.solution.convergence.stopped
-        except NotANumberError:
+            with during(f"value {number}: {_named(waiting[0])}"):
+                answer = problem.with_parameters(waiting[0], state, None if last else ON_THE_WAY)._solved(report)
+            found = answer.convergence is None or not answer.convergence.stopped
+            steps = 0 if answer.convergence is None else answer.convergence.steps
+        except (NotANumberError, UnfollowedError):
             found = False
+        passed.append(Passed(waiting[0], found, steps, time.perf_counter() - started))
         if found:
             if last:
-                return replace(answer, problem=problem)
-            state, reached = answer.solution, waiting.pop(0)
+                seconds = sum(own.seconds for own in passed)
+                return replace(answer, problem=problem, passed=tuple(passed), seconds=seconds)
+            if answer.tuning.interrupted:  # what there is answers another question
+                raise KeyboardInterrupt
+            state, reached = Called(answer.solution, f"the field for {_named(waiting[0])}"), waiting.pop(0)
             continue
         if reached is None or _gap(reached, waiting[0]) < NARROWEST:
             return _stuck(waiting[0])
@@ -117,10 +141,13 @@ def _gap(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return max(abs(first[n] - second[n]) / max(abs(first[n]), abs(second[n]), 1e-300) for n in first)
 
 
+def _named(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
+
+
 def _stuck(values: Mapping[str, float]) -> Any:
-    text = ", ".join(f"{name} = {value:g}" for name, value in values.items())
     raise ProblemError(
-        f"the continuation does not get past {text}: there may be no solution beyond, or it turns back there (a fold); "
-        "begin on another branch with start, or with other values",
+        f"the continuation does not get past {_named(values)}: there may be no solution beyond, or it turns back there "
+        "(a fold); begin on another branch with start, or with other values",
         ("solve", "continuation"),
     )

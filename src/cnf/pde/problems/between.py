@@ -50,6 +50,15 @@ class Between:
     boundary: float
 
 
+@dataclass(frozen=True)
+class Opinion:
+    """A second field: how far it is away from the first, relative, and its values (P, C) at the points (P, D)."""
+
+    apart: float
+    points: Tensor
+    values: Tensor
+
+
 def draw_probes(problem: Problem) -> Tensor:
     """Points drawn uniformly, (P, D), where fields are compared."""
     return problem.domain.fill(PROBES, "random", problem.seed + ELSEWHERE)
@@ -74,15 +83,15 @@ def look_between(problem: Problem, solution: Solution, field_size: float | None 
     return Between(mean, most, boundary)
 
 
-def differ_from_second(problem: Problem, settings: Settings, solution: Solution) -> float | None:
-    """The difference to a field from other points and other waves, relative; None if there is no such field.
+def differ_from_second(problem: Problem, settings: Settings, solution: Solution) -> Opinion | None:
+    """A field from other points and other waves, and the difference to it; None if there is no such field.
 
     The bandwidth was chosen for the first field and may not suit the second: if that is much worse by what it misses
     at the points of the tuning, others are tried, and the best of them is taken.
     """
     probes, checks = draw_probes(problem), problem.checks()
     missed = HeldOutEquations(checks) if checks else None
-    found: tuple[float, float] | None = None  # (what the second field misses, how far it is away)
+    found: tuple[float, Opinion] | None = None  # what the second field misses comes first
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", CnfWarning)
         asked = problem.elsewhere(problem.seed + OTHER)
@@ -102,10 +111,18 @@ def differ_from_second(problem: Problem, settings: Settings, solution: Solution)
                 continue
             off = 0.0 if missed is None else float(missed(second))
             if found is None or off < found[0]:
-                found = off, difference(solution(probes), second(probes))
+                found = off, opinion_on(solution, second, probes)
             if off <= own + MUCH_WORSE:
                 break
-    return None if found is None else found[1] if math.isfinite(found[1]) else math.inf
+    return None if found is None else found[1]
+
+
+def opinion_on(solution: Solution, second: Solution, points: Tensor) -> Opinion:
+    """What a second field says of the first at points (P, D)."""
+    with torch.no_grad():
+        values = second(points)
+        apart = difference(solution(points), values)
+    return Opinion(apart if math.isfinite(apart) else math.inf, points, values)
 
 
 def difference(a: Tensor, b: Tensor) -> float:

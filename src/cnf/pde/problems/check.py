@@ -39,11 +39,12 @@ class Reading:
     read: str  # the normal form, in LaTeX
     points: int | None  # None if patches place them
     rows: int | None
+    nonlinear: bool = False
 
 
 @dataclass(frozen=True)
 class Check:
-    """What was read; `missing` and `surplus` are hints about well-posedness."""
+    """What was read; `missing` and `surplus` are hints about well-posedness, `notes` are not."""
 
     title: str
     domain: str
@@ -51,6 +52,7 @@ class Check:
     conditions: int
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what is good to know: how nonlinear equations are solved, data that jump
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def check_problem(problem: Problem) -> Check:
     constraints = problem.constraints
     places = problem._placing.places
     readings = tuple(
-        Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows)
+        Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows, c.nonlinear is not None)
         for e, p, c in zip(problem.equations, places, constraints, strict=True)
     ) + tuple(_read_jump(jump) for jump in problem.jumps)
     missing = _initial_gaps(problem)

@@ -19,7 +19,7 @@ import torch
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
-from cnf.pde.problems.between import difference, draw_probes
+from cnf.pde.problems.between import Opinion, draw_probes, opinion_on
 from cnf.pde.problems.guiding import OTHER, weighed_rows
 from cnf.pde.problems.planning import build_basis, build_field, first_settings
 from cnf.pde.problems.problem import Problem
@@ -51,11 +51,11 @@ class FittedAccount(KnownAccount):
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted field, the trials it was found by, and how far a second fit from other points and waves is away."""
+    """The fitted field, the trials it was found by, and a second fit from other points and waves."""
 
     field: ConstrainedField
     tuning: Tuning
-    apart: float
+    second: Opinion
     note: str
 
 
@@ -65,7 +65,8 @@ def fit_unresolved(problem: Problem, tuning: Tuning, report: Report | None) -> F
     asked = problem.basis.type == "random-fourier" and problem.tuning.objective is None
     unique = problem.solving.underdetermined == "refuse"
     off = best.residual > OFF and not tuning.interrupted
-    if not (asked and unique and off and checks and best.conditions <= MOST):
+    linear = all(c.nonlinear is None for c in problem.constraints)  # others have no least squares of one step
+    if not (asked and unique and off and linear and checks and best.conditions <= MOST):
         return None
     missed, probes = HeldOutEquations(checks), draw_probes(problem)
     conditions = many_conditions(problem, 0)
@@ -92,9 +93,8 @@ def fit_unresolved(problem: Problem, tuning: Tuning, report: Report | None) -> F
     if found is None or not found[1].residual < BETTER * best.residual:
         return None
     settings, trial, solution = found
-    second = fitted(problem, settings, many_conditions(problem, COPIES), problem.seed + OTHER)
-    with torch.no_grad():
-        apart = difference(solution(probes), second(probes))
+    other = fitted(problem, settings, many_conditions(problem, COPIES), problem.seed + OTHER)
+    second = opinion_on(solution, other, probes)
     field = build_field(problem, problem.constraints, settings).eval()
     account = FittedAccount("least squares", (), 1, min(solution.weights.numel(), problem.conditions))
     field.restore(SavedWeights({"weights": solution.weights}, account))
@@ -102,7 +102,7 @@ def fit_unresolved(problem: Problem, tuning: Tuning, report: Report | None) -> F
         warnings.simplefilter("ignore", CnfWarning)  # whoever takes the field judges it
         certificate = field.solution.certificate
     trial = replace(trial, missed=certificate.worst, exact=certificate.exact)
-    return Fit(field, replace(tuning, trials=(*trials, trial), best=trial), apart, NOTE.format(best.residual))
+    return Fit(field, replace(tuning, trials=(*trials, trial), best=trial), second, NOTE.format(best.residual))
 
 
 def many_conditions(problem: Problem, first: int) -> list[Constraint]:

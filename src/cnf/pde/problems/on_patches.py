@@ -33,6 +33,7 @@ from cnf.pde.problems.asking_patches import lowered, question_of
 from cnf.pde.problems.balance import contradictions
 from cnf.pde.problems.between import Between, look_between
 from cnf.pde.problems.check import refuse_bare_parts, refuse_missing_starts
+from cnf.pde.problems.course import course_of
 from cnf.pde.problems.coverage import boundary_gaps, crowded
 from cnf.pde.problems.first_order import may_go_round, refuse_lost
 from cnf.pde.problems.patch_refusals import refuse_free_motions, refuse_unsuitable
@@ -115,7 +116,10 @@ def solve_on_patches(
         answer = replace(answer, measured=math.inf)
     if problem.solving.underdetermined != "refuse" and contradictions(problem):
         answer = replace(answer, measured=math.inf)  # there is no solution that it could be near to
-    return replace(answer, seconds=time.perf_counter() - started)
+    with torch.no_grad():
+        second = None if adapted.second is None else problem.asked_of(adapted.second(probes.points))
+    course = course_of(problem, solution, probes, second, answer.estimate, adapted.windows, mesh)
+    return replace(answer, course=course, seconds=time.perf_counter() - started)
 
 
 def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -173,8 +174,9 @@ class Problem:
     def check(self) -> Check:
         """What was read, how much of it there is, and hints about what is missing; nothing is solved."""
         from cnf.pde.problems.check import check_problem
+        from cnf.pde.problems.iterating import notes_on
 
-        return check_problem(self)
+        return replace(check_problem(self), notes=notes_on(self))
 
     def asked_of(self, values: Tensor) -> Tensor:
         """Of the channels of a field (P, C or more) those that were asked for; rates may come after them."""

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from cnf.certificate import judge
 from cnf.errors import UnderdeterminedError
+from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.answer import Answer, measure_errors
-from cnf.pde.problems.between import differ_from_second, hidden_share, look_between
+from cnf.pde.problems.between import Opinion, differ_from_second, draw_probes, hidden_share, look_between
 from cnf.pde.problems.check import check_problem, refuse_bare_parts
+from cnf.pde.problems.course import course_of
 from cnf.pde.problems.fitting import fit_unresolved
 from cnf.pde.problems.planning import PROBES, count_functions, fewer_conditions, make_plan
 from cnf.pde.problems.problem import Problem
@@ -35,13 +37,14 @@ def solve_problem(problem: Problem, report: Report | None = None, fit_if_off: bo
     solution = field.solution
     between = look_between(problem, solution)
     judge(solution.certificate, "warn")
+    second = second_opinion(problem, tuning, solution) if fit is None else fit.second
     answer = Answer(
         problem,
         field,
         solution,
         replace(tuning, solved=None),
         between.mean,
-        second_opinion(problem, tuning, solution) if fit is None else fit.apart,
+        None if second is None else second.apart,
         measure_errors(problem, solution),
         time.perf_counter() - started,
         choice="" if fit is None else fit.note,
@@ -50,11 +53,13 @@ def solve_problem(problem: Problem, report: Report | None = None, fit_if_off: bo
     )
     if problem.solving.underdetermined == "refuse":
         refuse_open(answer, fit is not None)
-    return replace(answer, seconds=time.perf_counter() - started)
+    even = Probes.all_alike(draw_probes(problem) if second is None else second.points)
+    course = course_of(problem, solution, even, None if second is None else second.values, answer.estimate)
+    return replace(answer, course=course, seconds=time.perf_counter() - started)
 
 
-def second_opinion(problem: Problem, tuning: Tuning, solution: Solution) -> float | None:
-    """How far a field from other points and other waves is away."""
+def second_opinion(problem: Problem, tuning: Tuning, solution: Solution) -> Opinion | None:
+    """A field from other points and other waves."""
     return differ_from_second(problem, Settings(**tuning.best.settings), solution)  # type: ignore[arg-type]
 
 

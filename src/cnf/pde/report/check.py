@@ -21,8 +21,12 @@ def check_text(check: Check) -> str:
         "",
     ]
     for reading in check.readings:
-        lines += [f"{reading.name}", f"  written  {reading.written}", f"  read     {reading.read}"]
-    lines.append("")
+        lines += [
+            f"{reading.name}{' (nonlinear)' if reading.nonlinear else ''}",
+            f"  written  {reading.written}",
+            f"  read     {reading.read}",
+        ]
+    lines += ["", *(f"note: {note}" for note in check.notes)]
     if check.hints:
         lines += [f"hint: {hint}" for hint in check.hints]
     else:

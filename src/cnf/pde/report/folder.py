@@ -8,12 +8,15 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cnf.files import write_text
 from cnf.pde.report.animation import write_animation
+from cnf.pde.report.course import continuation_table, course_table
+from cnf.pde.report.course_plots import has_course, has_steps, plot_course, plot_newton
 from cnf.pde.report.exports import grid_counts, is_timed, write_csv, write_npz, write_vtk_files
 from cnf.pde.report.field_plots import plot_field
 from cnf.pde.report.page import write_report
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
 
 
 # Files that not every answer has: one of an earlier problem in the same folder would be taken for this one's.
-OPTIONAL = ("solution.vti", "solution.vtu", "solution.pvd", "field.png", "tuning.png", "animation.gif")
+OPTIONAL = (
+    *("solution.vti", "solution.vtu", "solution.pvd"),
+    *("field.png", "newton.png", "course.png", "tuning.png", "animation.gif"),
+)
 
 
 def is_answer(folder: Path) -> bool:
@@ -42,8 +48,9 @@ def write_answer(
     """Write all files into `folder`, which is complete or as it was before (see `cnf.reports.results`); their paths.
 
     Always: solution.pt, certificate.txt, summary.json, solution.csv, solution.npz, report.html; solution.vti, .vtu or
-    .pvd for up to three space coordinates; with `pictures` field.png, tuning.png if anything was tuned, animation.gif
-    for time problems. `progress` is told the name of each file before it is written.
+    .pvd for up to three space coordinates; with `pictures` field.png, newton.png for nonlinear conditions, course.png
+    and animation.gif for problems in time, tuning.png if anything was tuned. `progress` is told the name of each file
+    before it is written.
     """
     if pictures:
         check_pictures()
@@ -58,7 +65,7 @@ def write_answer(
             return written[-1]
 
         write("solution.pt", answer.field.save)
-        write("certificate.txt", lambda path: write_text(path, f"{answer.certificate}\n"))
+        write("certificate.txt", lambda path: write_text(path, certificate_text(answer)))
         write("summary.json", lambda path: write_text(path, summary_text(answer, results.run)))
         tell("values on a grid")
         grid = answer.grid(grid_counts(answer))
@@ -69,12 +76,26 @@ def write_answer(
         shown: list[Path] = []
         if pictures:
             shown.append(write("field.png", lambda path: plot_field(answer, path)))
+            if has_steps(answer):
+                shown.append(write("newton.png", lambda path: plot_newton(answer, path)))
+            if has_course(answer):
+                shown.append(write("course.png", lambda path: plot_course(answer, path)))
             if len(answer.tuning.trials) > 1:
                 shown.append(write("tuning.png", lambda path: plot_trials(answer, path)))
             if is_timed(answer):
                 shown.append(write("animation.gif", lambda path: write_animation(answer, path)))
         write("report.html", lambda path: write_report(answer, path, shown, results.run))
     return results.published(written)
+
+
+def certificate_text(answer: Answer) -> str:
+    """The certificate, and what led to the field: values that a continuation went through, windows of time."""
+    parts = [str(answer.certificate)]
+    if answer.passed:
+        parts.append(f"continuation\n{indent(continuation_table(answer).text(), '  ')}")
+    if answer.course is not None:
+        parts.append(f"{answer.course.describe()}\n{indent(course_table(answer).text(), '  ')}")
+    return "\n\n".join(parts) + "\n"
 
 
 def summary_text(answer: Answer, run: Run | None = None) -> str:
@@ -110,6 +131,9 @@ def summary_text(answer: Answer, run: Run | None = None) -> str:
         "condition": certificate.condition,
         "weight_norm": certificate.weight_norm,
         "notes": list(certificate.notes),
+        "newton": certificate.to_dict()["newton"],
+        "continuation": [asdict(passed) for passed in answer.passed],
+        "course": None if answer.course is None else answer.course.to_dict(),
         "errors": answer.errors,
         "disagreement": answer.disagreement,
         "estimate": answer.estimate,

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from cnf.files import write_text
+from cnf.pde.report.course import continuation_table, course_table, newton_facts
 from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
 from cnf.reports.mathml import is_available, typeset
 from cnf.reports.page_style import STYLE
+from cnf.reports.tables import Table, show_cell
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 CAPTIONS = {
     "field.png": "The solution, and its error or the residual between the points.",
     "animation.gif": "The solution over time.",
+    "newton.png": "What the conditions missed before the first and after every step, relative to their terms.",
+    "course.png": "The error as time goes on, relative to the size of the field over all of time.",
     "tuning.png": "What every trial of the tuning achieved.",
 }
+SHOWN_WINDOWS = 16  # more are folded
 TYPES = {".png": "image/png", ".gif": "image/gif"}
 
 
@@ -50,6 +55,11 @@ def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None
         _equations(answer),
         "".join(_picture(p) for p in pictures if p.name == "animation.gif"),
         _facts(answer),
+        _newton(answer),
+        "".join(_picture(p) for p in pictures if p.name == "newton.png"),
+        _continuation(answer),
+        _course(answer),
+        "".join(_picture(p) for p in pictures if p.name == "course.png"),
         _trials(answer),
         "".join(_picture(p) for p in pictures if p.name == "tuning.png"),
         f"<h2>Certificate</h2><pre>{escape(str(answer.certificate))}</pre>",
@@ -123,8 +133,53 @@ def _picture(path: Path) -> str:
 
 
 def _facts(answer: Answer) -> str:
-    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in list_facts(answer).items())
+    facts = {k: v for k, v in list_facts(answer).items() if k not in newton_facts(answer)}  # these have their sections
+    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
     return f"<h2>Solution</h2><dl>{items}</dl>"
+
+
+def _newton(answer: Answer) -> str:
+    """What Newton's iteration did."""
+    found = answer.convergence
+    if found is None:
+        return ""
+    facts = {
+        "began at": found.start,
+        "steps": f"{found.steps}" + (f", {found.shortened} of them cut short" if found.shortened else ""),
+        "last change": show_number(found.changes[-1]) if found.changes else "-",
+        **({} if math.isnan(found.contraction) else {"contraction": f"{found.contraction:.0e}"}),
+        "verdict": answer.certificate.newton[1] + (f": {found.stopped}" if found.stopped else ""),
+    }
+    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+    return f"<h2>Newton’s iteration</h2><dl>{items}</dl>"
+
+
+def _continuation(answer: Answer) -> str:
+    """The values of parameters that were passed through."""
+    return f"<h2>Continuation</h2>{_plain_table(continuation_table(answer))}" if answer.passed else ""
+
+
+def _course(answer: Answer) -> str:
+    """Windows of time and what of the estimate each of them brings; many are folded."""
+    course = answer.course
+    if course is None:
+        return ""
+    text = course.describe()
+    table, count = _plain_table(course_table(answer)), len(course.windows)
+    folded = f"<details><summary>{count} windows</summary>{table}</details>" if count > SHOWN_WINDOWS else table
+    return f"<h2>Over time</h2><p>{escape(text[:1].upper() + text[1:])}.</p>{folded}"
+
+
+def _plain_table(table: Table) -> str:
+    """A table as markup, numbers flush right."""
+
+    def cells(row: Sequence[object], tag: str) -> str:
+        kinds = ("" if words else " class='number'" for words in table.flush)
+        return "".join(f"<{tag}{kind}>{escape(show_cell(cell))}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in table.rows)
+    head = f"<thead><tr>{cells(table.header, 'th')}</tr></thead>"
+    return f"<div class='wide'><table>{head}<tbody>{body}</tbody></table></div>"
 
 
 def _trials(answer: Answer) -> str:

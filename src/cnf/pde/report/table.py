@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cnf.bases import Piecewise
 from cnf.pde.problems.check import jump_read_back, read_back, tie_read_back
+from cnf.pde.report.course import newton_facts
 from cnf.reports.tables import Table
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ def answer_table(answer: Answer) -> str:
         ]
         for row in list_equations(answer)
     ]
-    return "\n".join([Table(header, rows, left=2).text(), "", *(f"{k:<12}{v}" for k, v in list_facts(answer).items())])
+    facts = list_facts(answer)
+    width = max(map(len, facts)) + 2
+    return "\n".join([Table(header, rows, left=2).text(), "", *(f"{k:<{max(width, 12)}}{v}" for k, v in facts.items())])
 
 
 def list_facts(answer: Answer) -> dict[str, str]:
@@ -137,6 +140,7 @@ def list_facts(answer: Answer) -> dict[str, str]:
     }
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
+    facts |= newton_facts(answer)
     estimate = f"{answer.estimate:.1e}" if math.isfinite(answer.estimate) else "none"
     facts["estimate"] = f"{estimate} (of the relative error: {answer.source})"
     trials = answer.tuning.trials
