@@ -158,7 +158,7 @@ def test_an_interrupted_continuation_ends():
 
 
 def test_what_did_not_converge_has_no_estimate():
-    """u'' + u^2 = -1000 between zeros has no solution: two fields may well stop at the same place, which says nothing of an error."""
+    """u'' + u^2 = -1000 between zeros has no solution: that two fields stop alike says nothing."""
     domain = {"type": "interval", "from": 0, "to": 1}
     equations = {"interior": "u'' + u^2 = -1000", "boundary": "u = 0"}
     with warnings.catch_warnings():

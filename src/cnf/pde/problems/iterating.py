@@ -13,8 +13,8 @@ from torch import Tensor
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.pde.patches.pursuit import axis_of
-from cnf.pde.patches.windows import starts
 from cnf.pde.problems.asking_patches import question_of
+from cnf.pde.problems.places import Place
 from cnf.pde.problems.problem import Problem
 
 AGREE = 1e-6  # of the largest value: those that differ by less are the same
@@ -73,8 +73,10 @@ def disagreements(problem: Problem) -> list[str]:
             for place, c in zip(question.places, problem.constraints, strict=True)
             if place.region is None and gives_value(c, channel)
         ]
-        begin = [c for place, c in known if starts(problem, place)]
-        sides = [c for place, c in known if not starts(problem, place) and place.kind in ("boundary", "shape", "slice")]
+        begin = [c for place, c in known if is_start(problem, place)]
+        sides = [
+            c for place, c in known if not is_start(problem, place) and place.kind in ("boundary", "shape", "slice")
+        ]
         for start, side in ((a, b) for a in begin for b in sides):
             points = side.points.detach().clone()
             points[:, -1] = problem.domain.lower[-1]
@@ -93,6 +95,10 @@ def disagreements(problem: Problem) -> list[str]:
                     f"{float(other[worst]):.4g}; the field jumps there, and small targets may not be reached"
                 )
     return found
+
+
+def is_start(problem: Problem, place: Place) -> bool:
+    return place.kind == "slice" and dict(place.fixed or {}) == {problem.domain.dimension - 1: problem.domain.lower[-1]}
 
 
 def gives_value(condition: Constraint, channel: str) -> bool:
