@@ -50,6 +50,9 @@ class StandIn:
     off_target: str = ""
     attempts: str = "16 trials"
     largest: dict[str, float] = field(default_factory=dict)
+    convergence: Any = None
+    course: Any = None
+    passed: tuple[Any, ...] = ()
 
     def __call__(self, points: Tensor) -> Tensor:
         return self.solution(points)
