@@ -12,7 +12,6 @@ import numpy as np
 from cnf.bases.cells import Cells
 from cnf.bases.corner_functions import CornerFunctions
 from cnf.errors import ProblemError
-from cnf.operators.nonlinear import Called
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.carrying import carries, wave_cells
 from cnf.pde.patches.corners import functions_at
@@ -213,7 +212,7 @@ def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float
 
 def after(question: Question, found: Round) -> Question:
     """The question where a field is known that nearly answers it, if there is one."""
-    return question.after(Called(found.solution, "the field of the round before")) if found.converged else question
+    return question.after(found.solution, "the field of the round before") if found.converged else question
 
 
 def gave_up(rounds: Sequence[Round]) -> bool:

@@ -72,7 +72,7 @@ def build_field(question: Question, orders: Orders, mesh: Mesh) -> ConstrainedFi
     if mesh.shaped_layout is not None and (given > functions or twice):  # laid out to be as many, or fewer with guides
         raise OverdeterminedError(f"{given} conditions for {functions} functions")
     settings = {"tolerance": question.tolerance, "on_violation": "warn"}
-    return ConstrainedField(basis, constraints, mesh.base, start=question.state, **settings)  # type: ignore[arg-type]
+    return ConstrainedField(basis, constraints, mesh.base, start=question.start, **settings)  # type: ignore[arg-type]
 
 
 def place_conditions(question: Question, mesh: Mesh, counts: Counts) -> list[Constraint]:

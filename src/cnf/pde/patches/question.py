@@ -13,7 +13,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis
 from cnf.constraints import Constraint, Space
 from cnf.errors import NotANumberError
-from cnf.operators.nonlinear import Alike, State
+from cnf.operators.nonlinear import Alike, Called, State
 from cnf.operators.operator import Operator
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Piece
@@ -79,14 +79,20 @@ class Question:
     local: Callable[[Space, int], Basis] | None = None  # makes the functions of patches; None: polynomials
     asked: int | None = None  # channels that somebody asked for; those after them serve to find these; None: all
     state: State | None = None  # the field that nonlinear equations begin with; None: zero
+    begun: str = ""  # what that is called
 
     @property
     def is_linear(self) -> bool:
         return all(c.nonlinear is None for c in self.constraints)
 
-    def after(self, state: State) -> Question:
+    def after(self, state: State, called: str = "") -> Question:
         """The same question where a field is known that nearly answers it; a linear one is what it is."""
-        return replace(self.around(state), state=state)
+        return replace(self.around(state), state=state, begun=called)
+
+    @property
+    def start(self) -> State | None:
+        """The field that nonlinear equations begin with, by its name."""
+        return Called(self.state, self.begun) if self.state is not None and self.begun else self.state
 
     def around(self, state: State) -> Question:
         """The same with its equations linearised around a state."""

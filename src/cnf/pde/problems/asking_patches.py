@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cnf.operators.nonlinear import Called
 from cnf.pde.patches.local_bases import LOCAL_BASES
 from cnf.pde.patches.lowering import with_moments
 from cnf.pde.patches.question import Question
@@ -11,7 +12,7 @@ from cnf.pde.problems.problem import Problem
 
 def question_of(problem: Problem) -> Question:
     """What patches need to know."""
-    placing, local = problem._placing, problem.solving.local
+    placing, local, start = problem._placing, problem.solving.local, problem.start
     question = Question(
         problem.space,
         problem.domain,
@@ -23,7 +24,8 @@ def question_of(problem: Problem) -> Question:
         problem.regions,
         problem.jumps,
         LOCAL_BASES.get(local) if isinstance(local, str) else local,
-        state=problem.start,
+        state=start.state if isinstance(start, Called) else start,  # patches look at what kind of a field it is
+        begun=start.called if isinstance(start, Called) else "",
     )
     return question.shown()
 
