@@ -195,6 +195,21 @@ def test_what_cannot_start_says_so():
         solved(1e-3, coordinates="t", domain=box([0], [1]), equations=equations)
 
 
+@pytest.mark.parametrize(
+    ("equation", "says"),
+    [
+        ("u' = -1 / u", r"followed up to t = 0\.4999\d+ of 2; .* the solution may end there"),
+        ("(u')^2 = -1", "it cannot start at t = 0: the iteration does not converge .* no real field"),
+    ],
+)
+def test_what_ends_without_growing_and_what_is_not_real(equation: str, says: str):
+    """u = sqrt(1 - 2 t) ends at t = 1/2; no real field has a slope whose square is -1. Neither is called a blow-up."""
+    equations = {"interior": equation, "t = 0": "u = 1"}
+    with pytest.raises(UnfollowedError, match=says) as found:
+        solved(1e-3, coordinates="t", domain=box([0], [2]), equations=equations)
+    assert not found.value.grows and "blow-up" not in str(found.value)
+
+
 def test_a_start_that_contradicts_the_boundary_is_followed_without_delay():
     """u = 3 at the start and -2 on the boundary: windows of any length are off in the corner, so two lengths do."""
     from cnf.pde.patches.building import orders_of

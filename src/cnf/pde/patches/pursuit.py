@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -137,7 +138,8 @@ def resolved(
     off: list[float] = []
     for number in range(1, MESHES + 1):
         try:
-            found = solve_window(window, orders, cells, degree)
+            with np.errstate(over="ignore", invalid="ignore"):  # iterates that blow up say so themselves
+                found = solve_window(window, orders, cells, degree)
         except NotANumberError as error:
             return None, number, str(error)
         if not found.converged:
@@ -163,7 +165,10 @@ def refuse_lost_way(question: Question, axis: int, kept: Sequence[Round], moment
     if not kept:
         if why == NOT_RESOLVED:
             return
-        advice = f"{why} however short the window; start, boundary and equation may contradict each other there"
+        advice = (
+            f"{why} however short the window; start, boundary and equation may contradict each other there, or no real "
+            "field solves them"
+        )
         raise UnfollowedError(f"it cannot start at {name} = {moment:g}: {advice if why == NOT_CONVERGED else why}")
     sizes = []
     for found in (kept[0], kept[-1]):
