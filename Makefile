@@ -14,7 +14,7 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-peers bench-engineering clean distclean
+.PHONY: help demo test lint bench bench-peers bench-nonlinear bench-engineering clean distclean
 
 help: ## list the targets
 	@echo "make <target> [PYTHON=python3.12]"
@@ -39,6 +39,9 @@ bench: $(RUN) ## run the benchmarks
 PEER_NAMES := deepxde tfc siren scipy shapes
 bench-peers: $(RUN) $(PEER_NAMES:%=$(PEERS)/%/.installed) ## compare with other packages, each in its own environment
 	$(BIN)/python -m benchmarks.peers $(PEERS_ARGS)
+
+bench-nonlinear: $(RUN) $(PEERS)/fastlsq/.installed $(PEERS)/tfc/.installed $(PEERS)/skfem/.installed $(PEERS)/deepxde/.installed ## nonlinear problems beside other packages
+	$(BIN)/python -m benchmarks.peers --set nonlinear --threads 1 --timeout 600 --out results/nonlinear-peers $(PEERS_ARGS)
 
 bench-engineering: $(RUN) $(PEERS)/skfem/.installed $(PEERS)/deepxde/.installed $(PEERS)/fastlsq/.installed ## engineering problems beside other packages
 	$(BIN)/python -m benchmarks.engineering $(PEERS_ARGS)

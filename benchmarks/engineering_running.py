@@ -18,11 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import ENVIRONMENTS, NOT_INSTALLED, ROOT, THREAD_VARIABLES, last_line
+from benchmarks.peers import ENVIRONMENTS, ROOT, THREAD_VARIABLES, last_line
 from cnf.files import write_text
 
 FINE = 5e-7  # a ladder ends below this error
 NOT_RUN = "not run"
+NOT_INSTALLED = "not installed: make bench-engineering"
 EVERY_LEVEL = 2  # of a ladder: every second level halves the cells
 Case = dict[str, Any]
 

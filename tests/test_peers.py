@@ -277,7 +277,7 @@ def test_scripts_do_not_need_cnf(path: Path):
             imported |= {a.name.split(".")[0] for a in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add((node.module or "").split(".")[0])
-    assert ("cnf" in imported) == (path.name == "cnf_peer.py")
+    assert ("cnf" in imported) == path.name.endswith("cnf_peer.py")
 
 
 @pytest.mark.parametrize(
@@ -309,6 +309,7 @@ RESULT = {
     "threads": 1,
     "budget": "fair",
     "error": 2.5e-12,
+    "max_error": 3.5e-12,
     "conditions": 0.0,
     "conditions_between": 0.0,
     "equation": 4e-11,
@@ -384,8 +385,8 @@ def test_tables(environments, tmp_path: Path):
     ]
     header, _, first, second = peers.make_table(rows).text().splitlines()
     assert header.split()[:3] == ["problem", "method", "error"]
-    assert first.split()[:9] == ["wave", "tfc", "2.5e-12", "0", "0", "4.0e-11", "-", "15.2", "7.5"]
-    assert second.split()[2:9] == ["-"] * 7 and second.endswith("does not apply: values only")
+    assert first.split()[:10] == ["wave", "tfc", "2.5e-12", "3.5e-12", "0", "0", "4.0e-11", "-", "15.2", "7.5"]
+    assert second.split()[2:10] == ["-"] * 8 and second.endswith("does not apply: values only")
     lines = peers.make_table(rows).markdown().splitlines()
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
     assert r"degree \| 48" in lines[2]
@@ -407,7 +408,15 @@ def test_the_whole_run(environments, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_every_method_and_problem_has_a_mark_and_a_colour():
-    assert set(peers.MARKERS) == set(METHODS) == {"cnf", *peers.PEERS}
-    assert len(set(peers.MARKERS.values())) == len(METHODS)
-    assert set(peers.COLOURS) == set(PROBLEMS)
-    assert len(set(peers.COLOURS.values())) == len(PROBLEMS)
+    assert peers.SETS["linear"].methods == METHODS
+    for selection in peers.SETS.values():
+        assert len(selection.methods) <= len(set(peers.MARKERS)) == len(peers.MARKERS)
+        assert len(selection.problems) <= len(set(peers.COLOURS)) == len(peers.COLOURS)
+        assert "cnf" in selection.methods and not any(method == "cnf" for method, _ in selection.excuses)
+
+
+def test_names_of_another_set_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What the set does not have is an error that says what it has, before anything runs."""
+    with pytest.raises(SystemExit):
+        peers.main(["--set", "nonlinear", "--problems", "wave", "--out", str(tmp_path)])
+    assert "the nonlinear set has no problems wave; it has nl-poisson" in capsys.readouterr().err

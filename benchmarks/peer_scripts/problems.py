@@ -32,7 +32,8 @@ class Condition:
     values: Function
     points: Array  # (P, D), given to the methods
     between: Array  # (Q, D), only measured
-    latex: str  # the same for cnf; without "=" the right-hand side is `values`, a table
+    latex: str = ""  # the same for cnf; without "=" the right-hand side is `values`, a table
+    channel: int | None = None  # of a field with several
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,16 @@ class Problem:
     @property
     def dimension(self) -> int:
         return len(self.coordinates)
+
+    @property
+    def has_equation(self) -> bool:
+        return self.source is not None
+
+    def residual(self, points: Array, derivative: Callable[[Array, Index], Array]) -> Array:
+        """What the equation misses at points, in parts of its largest term, (P,)."""
+        assert self.source is not None
+        total = sum(c * derivative(points, index) for index, c in self.operator.items())
+        return (total - self.source(points)) / self.size
 
     def grid(self) -> Array:
         """Where the error is measured: 1001 points in one dimension, 101 x 101 in two."""
