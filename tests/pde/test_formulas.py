@@ -8,8 +8,12 @@ import torch
 import cnf
 from cnf.bases.cells import Cells
 from cnf.operators.coefficients import data_function
+from cnf.operators.field_functions import Jet
 from cnf.operators.frame import symbol
+from cnf.pde.patches.asked import asked_formulas
+from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.formulas import Formula, _looks, _values, follow
+from cnf.pde.problems.asking_patches import question_of
 
 X, Y = symbol("x"), symbol("y")
 SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
@@ -104,3 +108,24 @@ def test_settled_fields_are_measured_when_asked():
     with pytest.warns(cnf.errors.ViolationWarning) as said:
         cnf.ConstrainedField(cnf.bases.Polynomial(space, degree=3), twice).eval().solution  # noqa: B018
     assert said[0].filename == __file__
+
+
+def test_nothing_hides_in_the_field_a_nonlinear_equation_starts_from():
+    """Coefficients of the first linearisation: the field alone is not searched for peaks, a formula beside it is.
+
+    (1 + u_y^2) u_xx has the coefficient 1 + u_y^2, a field; the peak of width 0.01 before u^3 has 3 f(x) u^2.
+    """
+    peak = r"e^{-10000 (x - 0.3)^2}"
+    problem = cnf.Problem(
+        "x y",
+        domain=SQUARE,
+        equations={
+            "interior": rf"(1 + u_y^2) u_{{xx}} + (1 + u_x^2) u_{{yy}} + {peak} u^3 = 0",
+            "boundary": "u = x^2 + y",
+        },
+    )
+    question = question_of(problem)
+    found = [f for f in asked_formulas(question, orders_of(question)) if f.expression.has(Jet)]
+    assert {f.hidden for f in found} == {True, False}
+    for asked in found:
+        assert asked.hidden == asked.expression.has(sp.exp)

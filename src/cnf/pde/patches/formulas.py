@@ -20,6 +20,7 @@ from cnf.bases.cells import Cells
 from cnf.constraints import Constraint
 from cnf.operators.coefficients import DataFunction, Datum
 from cnf.operators.evaluation import evaluate
+from cnf.operators.field_functions import Jet
 from cnf.operators.frame import symbol
 from cnf.operators.ranges import Bounds, Ranges
 from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
@@ -132,10 +133,18 @@ def known_formulas(
         once = dict.fromkeys(term.coefficient for term in terms)  # k of div(k grad u) is the coefficient of several
         found += [(coefficient, dict(equation.operator.data)) for coefficient in once]
     return [
-        Formula(expression, frame.coordinates, data, axis, position, meets)
+        Formula(expression, frame.coordinates, data, axis, position, meets, hidden=_may_hide(expression, coordinates))
         for expression, data in found
         if expression.free_symbols & coordinates and not any(isinstance(v, Tensor) and v.dim() for v in data.values())
     ]
+
+
+def _may_hide(expression: sp.Expr, coordinates: set[sp.Symbol]) -> bool:
+    """Whether more than a field depends on the coordinates: a nonlinear equation has the field it starts from in its
+    coefficients, which polynomials follow already, and bounds of it say nothing that would end a search in it.
+    """
+    others = expression.xreplace({jet: sp.Dummy() for jet in expression.atoms(Jet)})
+    return bool(others.free_symbols & coordinates)
 
 
 def follow(
