@@ -79,10 +79,11 @@ def solve(problem: NonlinearProblem, asked: argparse.Namespace) -> Solved:
         return problem.equation(points, lambda index: take_derivative(field, index)(xi, *points), jnp)[0]
 
     unknowns = jnp.zeros(functions.H(*points).shape[1])
-    xi, steps = NLLS(unknowns, residual)
+    tol = 1e-13 * problem.size  # of its residuals, whose rounding goes with the size of the terms
+    xi, steps = NLLS(unknowns, residual, tol=tol)
     xi = xi.block_until_ready()
     seconds = watch.read()
-    _, _, compiled = NLLS(unknowns, residual, timer=True)
+    _, _, compiled = NLLS(unknowns, residual, tol=tol, timer=True)
 
     def derivative(p: Array, index: Index) -> Array:
         return np.asarray(take_derivative(field, index)(xi, *(jnp.asarray(column) for column in p.T)))[:, None]
