@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 import cnf
+from benchmarks import nonlinear_references as nonlinear
 from benchmarks.engineering_problems import corners, elastic, flow
 from benchmarks.space_patches import series
 from cnf.files import write_text
@@ -34,23 +35,19 @@ def uneven(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.exp(1.2 * np.cos(5 * x + 3 * y + 1) + 0.8 * np.cos(9 * y - 4 * x) + 0.6 * np.sin(11 * x - 2 * y))
 
 
-def steepened(points: np.ndarray) -> np.ndarray:
-    """The solution of burgers.toml by Cole and Hopf, (P, 2) -> (P, 1): Gauss-Hermite nodes of the heat kernel."""
-    nu, (x, t) = 0.01 / np.pi, points.T
-    nodes, weights = np.polynomial.hermite.hermgauss(200)
-    y = x[:, None] - np.sqrt(4 * nu * t)[:, None] * nodes
-    kernel = weights * np.exp(-(np.cos(np.pi * y) + 1) / (2 * np.pi * nu))
-    return -((np.sin(np.pi * y) * kernel).sum(axis=1) / kernel.sum(axis=1))[:, None]
-
-
-# Solutions that no formula gives: fits of the boundary, one spectral element, a series; see there how good they are.
+# Solutions that no formula in the file gives: fits of the boundary, one spectral element, a series, Fourier's,
+# integrators; see there how good they are.
 REFERENCES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "burgers": steepened,
+    "allen_cahn": nonlinear.phases,
+    "burgers": nonlinear.steepened,
     "cantilever": elastic.bent_at,
     "cavity": flow.stirred_at,
     "cube": lambda points: series(points)[:, None],
     "darcy": lambda points: flow.seepage_at(points, uneven),
+    "lotka_volterra": nonlinear.predators_and_prey,
     "lshape": lambda points: corners.reference(False, points),
+    "pendulum": nonlinear.pendulum,
+    "van_der_pol": nonlinear.relaxing,
 }
 
 
