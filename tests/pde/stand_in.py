@@ -47,6 +47,7 @@ class StandIn:
     extra: dict[str, Any] = field(default_factory=dict)
     measured: float | None = None
     source: str = "a second field from other points, values on the boundary between the points"
+    recovered: None = None
     off_target: str = ""
     attempts: str = "16 trials"
     largest: dict[str, float] = field(default_factory=dict)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from scipy.optimize import brentq
 
 import cnf
 from cnf.domains import Box, Disk
@@ -39,7 +41,7 @@ def gradient_of(field: cnf.ConstrainedField, k: torch.nn.Parameter, x: torch.Ten
 
 def test_documented_script():
     """-div(k grad u) = 1 on a disk, u = (1 - r^2) / (4 k): the script of the documentation finds k = 0.8 to 1e-8."""
-    text = DOCS.read_text().partition("## Gradients and inverse problems")[2]
+    text = DOCS.read_text().partition("## Gradients\n")[2]
     names: dict = {}
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
     assert abs(float(names["k"].detach()) - 0.8) < 1e-8
@@ -128,6 +130,29 @@ def test_waves():
     middle = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     (slope,) = torch.autograd.grad(field.solve()(middle).sum(), k)
     assert abs(float(slope) + 0.25) < 1e-3
+
+
+def test_a_nonlinear_field_begins_where_the_answer_ended():
+    """u'' + a e^u = 0 between zeros: two steps and no more; u(1/2) and its slope in a follow from theta = f(a)."""
+    a = number(1.0)
+    problem = cnf.Problem(
+        "x",
+        domain={"type": "interval", "from": 0, "to": 1},
+        parameters={"a": a},
+        equations={"interior": "u'' + a e^u = 0", "boundary": "u = 0"},
+        solve={"method": "patches", "target": 1e-10},
+    )
+    field = problem.solve().field.train()
+    solution = field.solve()
+    assert len(solution.convergence.changes) <= 2
+
+    def middle(a: float) -> float:
+        theta = brentq(lambda theta: theta - math.sqrt(2 * a) * math.cosh(theta / 4), 0, 4, xtol=1e-15)
+        return 2 * math.log(math.cosh(theta / 4))
+
+    half = torch.tensor([[0.5]], dtype=torch.float64)
+    (slope,) = torch.autograd.grad(solution(half).sum(), a)
+    assert float(slope) == pytest.approx((middle(1.001) - middle(0.999)) / 0.002, rel=1e-5)
 
 
 def test_saved_and_loaded(tmp_path):

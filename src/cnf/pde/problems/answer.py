@@ -21,6 +21,7 @@ from cnf.pde.problems.beginning import Passed
 from cnf.pde.problems.course import Course
 from cnf.pde.problems.iterating import disagreements
 from cnf.pde.problems.problem import Problem
+from cnf.pde.problems.recovered import Recovered
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
 from cnf.solution import Solution
 
@@ -65,6 +66,7 @@ class Answer:
     choice: str = ""  # why it was solved the way it was, if that was left open
     refused: str = ""  # why patches do not take the problem, if they were asked
     largest: dict[str, float] = field(default_factory=dict)  # largest relative residual at the points of `held_out`
+    recovered: Recovered | None = None  # the unknowns of the problem, if it had some
     floor: float = 0.0  # what the boundary is measured to miss, and peaks that no point has seen: no estimate is less
     course: Course | None = None  # how it does as time goes on, if there is time
     passed: tuple[Passed, ...] = ()  # the values of parameters that a continuation went through
@@ -124,7 +126,9 @@ class Answer:
             return "fields of other degrees, values on the boundary between the points"
         if self.disagreement is None:
             return "residual between the points"
-        return "a second field from other points, values on the boundary between the points"
+        left_open = self.problem.solving.underdetermined == "minimum-norm"
+        without = "; what the conditions leave open is not in it" if left_open else ""
+        return f"a second field from other points, values on the boundary between the points{without}"
 
     @property
     def off_target(self) -> str:
@@ -197,6 +201,7 @@ class Answer:
                 f"note: {better} is {self.tuning.best.residual / better.residual:.0f} times better between the points, "
                 f"but misses its conditions by {better.missed:.0e}; a larger tolerance in [solve] would take it"
             )
+        lines += self.recovered.fitted() if self.recovered is not None else []
         lines += [f"NOT REACHED: {self.off_target}"] if self.off_target else []
         lines += [f"note: {self.choice}"] if self.choice else []
         if self.tuning.interrupted:

@@ -8,7 +8,7 @@ through its derivatives is known only up to a constant. They are hints: an advec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy as sp
 
@@ -53,6 +53,8 @@ class Check:
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
     notes: tuple[str, ...] = ()  # what is good to know: how nonlinear equations are solved, data that jump
+    fitted: tuple[Reading, ...] = ()  # by the unknowns, not exact
+    unknowns: dict[str, float] = field(default_factory=dict)  # and where they begin
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -67,6 +69,10 @@ def check_problem(problem: Problem) -> Check:
         Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows, c.nonlinear is not None)
         for e, p, c in zip(problem.equations, places, constraints, strict=True)
     ) + tuple(_read_jump(jump) for jump in problem.jumps)
+    fitted = tuple(
+        Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows)
+        for e, p, c in zip(problem.fitted, problem._sensors.places, problem.sensors, strict=True)
+    )
     missing = _initial_gaps(problem)
     surplus: list[str] = []
     for channel in problem.space.channels:
@@ -81,6 +87,8 @@ def check_problem(problem: Problem) -> Check:
         sum(c.rows for c in constraints),
         tuple(missing),
         (*surplus, *contradictions(problem), *changes_of_sign(problem)),
+        fitted=fitted,
+        unknowns={name: float(value) for name, value in problem.unknowns.items()},
     )
 
 

@@ -9,7 +9,7 @@ from cnf.errors import ProblemError
 from cnf.pde.domains.tables import LAYOUT_NAMES
 from cnf.pde.problems.entries import check_choice, check_count, check_table, check_text, shown
 
-KEYS = ("on", "equation", "name", "points", "layout", "file")
+KEYS = ("on", "equation", "name", "points", "layout", "file", "fitted")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Equation:
     file: str | None = None  # of scattered points, instead of a part
     number: int = 0  # of its entry
     region: str | None = None  # where it holds, if not everywhere
+    fitted: bool | None = None  # by the unknowns of the problem, instead of exact; None: as is usual
 
 
 def read_equations(given: object) -> tuple[Equation, ...]:
@@ -77,7 +78,15 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
         layout=check_choice(table["layout"], LAYOUT_NAMES, (*where, "layout")) if "layout" in table else None,
         file=file,
         number=index,
+        fitted=_fitted(table, (*where, "fitted")),
     )
+
+
+def _fitted(table: Mapping[str, object], where: tuple) -> bool | None:
+    given = table.get("fitted")
+    if given is not None and not isinstance(given, bool):
+        raise ProblemError(f"expected true or false, got {shown(given)}", where)
+    return given
 
 
 def _free_name(base: str | None, before: list[Equation]) -> str:

@@ -25,7 +25,7 @@ from cnf.pde.problems.misspelt import (
 from cnf.pde.problems.source import find_line, read_source
 
 KEYS = (
-    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters"),
+    *("title", "description", "coordinates", "channels", "vectors", "seed", "parameters", "unknowns"),
     *("domain", "regions", "equations", "points", "basis", "tuning", "solve", "exact"),
 )
 
@@ -88,7 +88,7 @@ def _look_at_latex(equation: Equation, entries: Mapping, coordinates: tuple[str,
     """Commands, brackets and order of symbols; equations whose names are in a file, or with jumps, have to wait."""
     if equation.file is not None or "[" in equation.latex:
         return
-    tables = [entries.get(key) for key in ("parameters", "vectors")]
+    tables = [entries.get(key) for key in ("parameters", "unknowns", "vectors")]
     names = {str(name) for table in tables if isinstance(table, Mapping) for name in table}
     channels = check_names(entries.get("channels", "u"), ("channels",))
     words = {n for n in (*names, *coordinates, *channels) if len(n) > 1 and "_" not in n}

@@ -67,7 +67,7 @@ def _on_patches(problem: Problem, answer: Answer) -> ConstrainedField:
 
     question = lowered(question_of(problem))
     assert answer.mesh is not None
-    return build_field(question, orders_of(question), answer.mesh)
+    return build_field(question.after(answer.solution), orders_of(question), answer.mesh)
 
 
 def _of_waves(problem: Problem, answer: Answer) -> ConstrainedField:
@@ -79,4 +79,6 @@ def _of_waves(problem: Problem, answer: Answer) -> ConstrainedField:
             raise ProblemError(f"the condition {condition.name!r} of the answer is none of the problem")
         return new if torch.equal(new.points, condition.points) else new.at(condition.points)
 
-    return answer.field.transfer([found(c) for c in answer.field.constraints])
+    field = answer.field.transfer([found(c) for c in answer.field.constraints])
+    field.start = answer.solution  # where the iteration for nonlinear conditions begins
+    return field

@@ -65,9 +65,10 @@ def _texts(table: object) -> Iterator[str]:
 
 def unused_names(entries: Mapping) -> set[str]:
     """Parameters whose name no text of the file has, as a word of its own."""
-    parameters = entries.get("parameters")
+    tables = [entries.get(key) for key in ("parameters", "unknowns")]
+    given = {str(name) for table in tables if isinstance(table, Mapping) for name in table}
     words = {word for text in _texts(entries) for word in re.findall(r"[A-Za-z]+(?:_[A-Za-z0-9]+)?", text)}
-    return {str(name) for name in parameters if name not in words} if isinstance(parameters, Mapping) else set()
+    return given - words
 
 
 def _has_file(table: object) -> bool:

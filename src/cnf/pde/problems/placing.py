@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -43,15 +43,15 @@ FACE_LAYOUT = "grid"
 
 
 class Placing:
-    """Where each equation of a problem holds, and which names it uses."""
+    """Where each of some equations of a problem holds, and which names it uses."""
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, equations: Sequence[Equation]):
+        self.problem, self.equations = problem, equations
         self.used: set[str] = set()
         self._files: dict[str, Scattered] = {}
         self._read: dict[int, Constraint] = {}  # equations that are the same at all points, read once
         self.cloud = self._read_cloud()
-        self.places = tuple(self._place(e) for e in problem.equations)
+        self.places = tuple(self._place(e) for e in equations)
         self.names = tuple(self._names(k) for k in range(len(self.places)))
         for names in self.names:
             self.used |= names & set(problem.regional.any)
@@ -65,7 +65,7 @@ class Placing:
         """
         kept: dict[tuple, Sample] = {}
         found = []
-        for k, (equation, place) in enumerate(zip(self.problem.equations, self.places, strict=True)):
+        for k, (equation, place) in enumerate(zip(self.equations, self.places, strict=True)):
             if place.kind == "nowhere":
                 found.append(self._constraint(k, None, {}))
                 continue
@@ -179,7 +179,7 @@ class Placing:
         return {name: _thinned(values, share, self.problem.seed) for name, values in place.file.columns.items()}
 
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
-        equation, problem = self.problem.equations[k], self.problem
+        equation, problem = self.equations[k], self.problem
         names, parameters = self.names[k], problem.parameters_in(equation.region)
         where = ("equations", equation.number, "equation")
         if at is not None and k in self._read:
@@ -242,7 +242,7 @@ class Placing:
 
     def _names(self, k: int) -> set[str]:
         """Parameters, columns and the normal that the equation uses."""
-        equation, place, problem = self.problem.equations[k], self.places[k], self.problem
+        equation, place, problem = self.equations[k], self.places[k], self.problem
         where = ("equations", equation.number, "equation")
         parameters = problem.parameters_in(equation.region)
         extra: dict[str, object] = dict(place.file.columns) if place.file is not None else {}
@@ -251,7 +251,7 @@ class Placing:
             width = len(problem.space.frame.spatial)
             extra[NORMAL] = torch.ones(2, width, dtype=torch.float64)
         try:
-            names = problem.used_in(equation.latex, extra, where)
+            names = problem.used_in(equation.latex, {**parameters, **extra}, where)  # as they are in this region
         except ProblemError as error:
             if place.file is None:
                 raise

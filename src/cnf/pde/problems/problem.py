@@ -27,6 +27,7 @@ from cnf.pde.problems.learning import at_present, is_learnable, with_learnable
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
+from cnf.pde.problems.unknowns import known_values, read_unknowns, split_fitted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,7 @@ class Problem:
     `coordinates`, `channels`: names; `domain`: a `cnf.domains` object or a table; `equations`: tables with `on` and
     `equation`, or {part: equation}; `regions`: {name: shape} inside the domain; `parameters`: numbers, vectors and
     LaTeX, or {region: value}, and, in Python, learnable torch numbers and callables, points (P, D) -> values (P,);
+    `unknowns`: numbers that are looked for, {name: where to begin}, from the equations that are fitted;
     `points`, `basis`, `tuning`, `solve`: options; `exact`: the solution, if it is known, for the error. Everything is
     read and checked here, once.
     """
@@ -57,6 +59,7 @@ class Problem:
         equations: object,
         regions: object = None,
         parameters: Mapping[str, object] | None = None,
+        unknowns: Mapping[str, object] | None = None,
         vectors: Mapping[str, object] | None = None,
         points: object = None,
         basis: object = None,
@@ -68,17 +71,20 @@ class Problem:
         seed: int = 0,
         folder: object = ".",
     ):
-        given = _any_table(parameters, "parameters")
+        numbers, looked_for = _any_table(parameters, "parameters"), _any_table(unknowns, "unknowns")
         tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
         texts = {"title": title, "description": description, "seed": seed, "folder": folder}
         asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
-        self._entries: dict[str, object] = {"coordinates": coordinates, "channels": channels, "parameters": given}
+        asked |= {"unknowns": unknowns}
+        self.unknowns = read_unknowns(looked_for, numbers)
+        given = {**numbers, **self.unknowns}
+        self._entries: dict[str, object] = {"coordinates": coordinates, "channels": channels, "parameters": numbers}
         self._entries |= asked | tables | texts
         self.present: Problem | None = None  # the problem with the values that learnable parameters have
         self.to_be_learnt = False  # its field is solved again and again, with parameters that change
         if is_learnable(given):
-            now = {name: at_present(value) for name, value in given.items()}
-            self.present = Problem(**self._entries | {"parameters": now})  # type: ignore[arg-type]
+            now = {"parameters": at_present(numbers), "unknowns": at_present(self.unknowns)}
+            self.present = Problem(**self._entries | now)  # type: ignore[arg-type]
             self.present.to_be_learnt = True
         self.title = check_text(title, ("title",)) if title != "" else "untitled problem"
         self.description = check_text(description, ("description",)) if description != "" else ""
@@ -92,7 +98,8 @@ class Problem:
         self.regions = read_regions(regions, self.domain, self._read_shape)
         if self.regions is not None:
             self.regional = RegionalParameters.read(given, self.space, self.regions.names)
-        self.equations, self.jumps = read_equations_in(self, equations)
+        written, self.jumps = read_equations_in(self, equations)
+        self.equations, self.fitted = split_fitted(written, self.unknowns, self.jumps)
         self.points = options.read_points(points)
         self.basis = options.read_basis(basis, self.domain.dimension)
         self.tuning = options.read_tuning(tuning)
@@ -103,8 +110,9 @@ class Problem:
         self.about_waves = any(entry is not None for entry in (points, basis, tuning))  # patches have their own
         self._refuse_idle(points, basis, tuning)
         self.exact: dict[str, Function] | None = None
+        self.exact_unknowns, exact = known_values(self, exact)
         self.exact = read_exact(self, exact) if self.present is None else self.present.exact
-        self._placing = Placing(self)
+        self._placing, self._sensors = Placing(self, self.equations), Placing(self, self.fitted)
         if self.present is None:  # which refused them already, and knows of those in `exact`
             self._refuse_unused()
         self._constraints: tuple[Constraint, ...] | None = None
@@ -119,7 +127,7 @@ class Problem:
         text, entries = look_over(source, changes)
         with naming_lines(source, text):
             problem = cls(**entries, folder=source.parent)
-            problem.constraints  # noqa: B018  # most mistakes show here at the latest
+            problem.constraints, problem.sensors  # noqa: B018  # most mistakes show here at the latest
         problem._file = (source, text)
         return problem
 
@@ -131,6 +139,11 @@ class Problem:
         if self._constraints is None:
             self._constraints = self._placing.constraints()
         return self._constraints
+
+    @cached_property
+    def sensors(self) -> tuple[Constraint, ...]:
+        """The equations that are fitted, at their points."""
+        return self._sensors.constraints()
 
     @property
     def conditions(self) -> int:
@@ -185,7 +198,13 @@ class Problem:
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
         try:
-            return self._solved(report) if self.present is None else with_learnable(self, self.present.solve(report))
+            if self.present is not None:
+                return with_learnable(self, self.present.solve(report))
+            if self.unknowns:
+                from cnf.pde.problems.recovering import recover
+
+                return recover(self, report)
+            return self._solved(report)
         except ProblemError as error:  # data that are no numbers at points that come with refinement, for instance
             if self._file is None or not error.where:
                 raise
@@ -209,13 +228,17 @@ class Problem:
 
         return solve_problem(self, report)
 
-    def with_parameters(self, values: Mapping[str, float], start: object, target: float | None) -> Problem:
-        """The same problem with other numbers and another start, solved roughly if there is a target."""
+    def with_parameters(self, values: Mapping[str, object], start: object, target: float | None) -> Problem:
+        """The same problem with other numbers and another start, solved roughly if there is a target.
+
+        A number that is looked for is looked for from its new value on.
+        """
         given: dict = self._entries["solve"] or {}  # type: ignore[assignment]
         solve = {name: value for name, value in given.items() if name not in ("continuation", "start")}
         solve |= {"start": start} | ({} if target is None else {"target": max(target, solve.get("target") or 0.0)})
-        parameters = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
-        changed = self._entries | {"parameters": parameters, "solve": solve}
+        parameters: dict = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
+        unknowns = {name: parameters.pop(name, value) for name, value in self.unknowns.items()}
+        changed = self._entries | {"parameters": parameters, "unknowns": unknowns or None, "solve": solve}
         return Problem(**(changed if target is None else changed | {"exact": None}))  # type: ignore[arg-type]
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -264,13 +287,15 @@ class Problem:
         return used
 
     def _refuse_unused(self) -> None:
-        used = self._used | self._placing.used | {name for jump in self.jumps for name in jump.names}
+        used = (
+            self._used | self._placing.used | self._sensors.used | {name for jump in self.jumps for name in jump.names}
+        )
         for name in self.regional.any:
             if name not in used:
+                kind, table = ("unknown", "unknowns") if name in self.unknowns else ("parameter", "parameters")
                 raise ProblemError(
-                    f"the parameter {name!r} is given but nothing uses it; remove it, or correct the equation that "
-                    "should",
-                    ("parameters", name),
+                    f"the {kind} {name!r} is given but nothing uses it; remove it, or correct the equation that should",
+                    (table, name),
                 )
 
     def _refuse_idle(self, points: object, basis: object, tuning: object) -> None:

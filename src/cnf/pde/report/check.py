@@ -20,7 +20,11 @@ def check_text(check: Check) -> str:
         f"{check.conditions} conditions in all{elsewhere}",
         "",
     ]
-    for reading in check.readings:
+    if check.unknowns:
+        begun = ", ".join(f"{name} (from {value:g} on)" for name, value in check.unknowns.items())
+        by = [[r.name, r.where, r.points, r.rows] for r in check.fitted]
+        lines += [f"looked for: {begun}", Table(["fitted", "at", "points", "measurements"], by, left=2).text(), ""]
+    for reading in (*check.readings, *check.fitted):
         lines += [
             f"{reading.name}{' (nonlinear)' if reading.nonlinear else ''}",
             f"  written  {reading.written}",

@@ -89,8 +89,10 @@ def write_answer(
 
 
 def certificate_text(answer: Answer) -> str:
-    """The certificate, and what led to the field: values that a continuation went through, windows of time."""
+    """The certificate, what is fitted instead, and what led to the field: values of a continuation, windows of time."""
     parts = [str(answer.certificate)]
+    if answer.recovered is not None:
+        parts.append("\n  ".join(["unknowns", *answer.recovered.lines()]))
     if answer.passed:
         parts.append(f"continuation\n{indent(continuation_table(answer).text(), '  ')}")
     if answer.course is not None:
@@ -135,6 +137,7 @@ def summary_text(answer: Answer, run: Run | None = None) -> str:
         "continuation": [asdict(passed) for passed in answer.passed],
         "course": None if answer.course is None else answer.course.to_dict(),
         "errors": answer.errors,
+        "unknowns": None if answer.recovered is None else answer.recovered.to_dict(),
         "disagreement": answer.disagreement,
         "estimate": answer.estimate,
         "target": problem.solving.target or RESOLVED,

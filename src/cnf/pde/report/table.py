@@ -108,6 +108,7 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
         found.append((None, f"Relative error against the exact solution: {errors}."))
     if math.isfinite(answer.estimate):
         found.append((None, f"Estimate of the relative error ({answer.source}): {answer.estimate:.1e}."))
+    found += [(None, f"{line}.") for line in answer.recovered.lines()] if answer.recovered is not None else []
     return found
 
 
@@ -138,6 +139,8 @@ def list_facts(answer: Answer) -> dict[str, str]:
         "system": f"rank {certificate.rank} of {certificate.conditions} conditions, {condition}"
         f"{certificate.functions} functions{several}"
     }
+    if answer.recovered is not None:
+        facts |= {name: answer.recovered.described(name) for name in answer.recovered.values}
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
     facts |= newton_facts(answer)
