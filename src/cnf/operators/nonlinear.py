@@ -114,6 +114,20 @@ class StateChannel:
         return self.state.derivatives(x, [orders])[orders][:, self.channel]
 
 
+def with_even_states(expression: sp.Expr, data: Mapping[str, Datum]) -> sp.Expr:
+    """The expression with numbers for jets of a state that is the same everywhere."""
+    new = {}
+    for jet in expression.atoms(Jet):
+        bound = data.get(jet.data)
+        state = getattr(bound, "state", None)
+        state = state.state if isinstance(state, Remembered) else state
+        if isinstance(state, Alike) or (isinstance(state, Constant) and not any(jet.orders)):
+            new[jet] = sp.Float(state.value)
+        elif isinstance(state, Constant):
+            new[jet] = sp.S.Zero
+    return expression.xreplace(new) if new else expression
+
+
 @dataclass(frozen=True)
 class Part:
     """An expression in jets under integrals, from the outside in; one summand of a row."""
@@ -211,6 +225,17 @@ class NonlinearOperator:
             new = {jet: sp.Add(*(as_jet(term, frame) for term in found)) for jet, found in meant.items()}
             rows.append((change(terms), beyond.xreplace(new)))
         return NonlinearOperator.of(rows, frame, dict(self.linear.data) | dict(self.data))
+
+    def with_data(self, change: Callable[[Datum], Datum]) -> NonlinearOperator:
+        """The same with other data under the same names; itself if none of them is another."""
+        new = [tuple((name, change(datum)) for name, datum in data) for data in (self.linear.data, self.data)]
+        pairs = zip((*new[0], *new[1]), (*self.linear.data, *self.data), strict=True)
+        if all(one[1] is other[1] for one, other in pairs):
+            return self
+        found = replace(self, linear=replace(self.linear, data=new[0]), data=new[1])
+        worked_out = ("parts", "_pattern", "_values", "_corrections")  # in symbols: data do not matter
+        found.__dict__.update({name: self.__dict__[name] for name in worked_out if name in self.__dict__})
+        return found
 
     # -- around a state --------------------------------------------------------------------------------------------
 
