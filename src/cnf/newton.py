@@ -29,6 +29,7 @@ from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import Constant, State
+from cnf.settling import settled
 from cnf.solution import Solution
 from cnf.solving import SAMPLE, base_function
 from cnf.systems.assembly import applied, derived
@@ -301,7 +302,7 @@ def solve_nonlinear(
     with without_autocast(held.constraints[0].points.device):
         newton = Newton(held, solve, tolerance, on_violation)
         with torch.no_grad():
-            solution, convergence = newton.found(start)
+            solution, convergence = settled(newton, newton.found(start))
         keep(None if convergence.stopped else solution)
         if torch.is_grad_enabled():
             solution = attached(newton, solution, convergence)

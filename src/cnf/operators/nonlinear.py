@@ -60,8 +60,9 @@ class Remembered:
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         for points, found in self.seen:
             if points.shape == x.shape and torch.equal(points, x):
-                return found
-        found = self.state.derivatives(x, self.indices)
+                missing = [index for index in indices if index not in found]
+                return found | self.state.derivatives(x, missing) if missing else found
+        found = self.state.derivatives(x, tuple(dict.fromkeys((*self.indices, *indices))))
         self.seen[:] = [(x, found), *self.seen[: self.most - 1]]
         return found
 
@@ -242,6 +243,10 @@ class NonlinearOperator:
     def around(self, state: State) -> Operator:
         """L + B'(s)."""
         return replace(self._pattern, data=self._bound(state))
+
+    def values_around(self, state: State) -> Operator:
+        """B[s] as an operator on the function that is 1 everywhere."""
+        return self._on_one(self._values, self._bound(state))
 
     def correction(self, state: State, points: Tensor, rules: Rules) -> Tensor:
         """B'(s)[s] - B[s] at the points, (P, R)."""
