@@ -7,6 +7,7 @@ the rules follow the field that it ends with.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -21,7 +22,8 @@ from cnf.operators.nonlinear import State
 from cnf.solution import Solution
 from cnf.systems.quadrature import Judge, basis_judge, function_judge, resolve_around, still_resolved
 
-MOST_ROUNDS = 6
+MOST_ROUNDS = 8
+NEARER = 0.5  # of what was missed when the rules were made before
 NO_NUMBER = (
     "with as many nodes as its integral needs, a condition or its slope is not a number at the field that was found (a "
     "root or a quotient at zero?); give a start from which that is avoided, or another form of the integrand"
@@ -42,9 +44,11 @@ def settled(iteration: Iteration, found: Found) -> Found:
     """The field and its convergence, once the integrals follow it; as they are if there are none, or no field."""
     if not any(map(_integrates, iteration.constraints)):
         return found
+    before, missed = math.inf, math.inf if found[1].stopped else 0.0
     for _ in range(MOST_ROUNDS):
         solution, convergence = found
-        if convergence.stopped:
+        # A kink that moves with the field stops the iteration on the way, each time nearer to its place.
+        if convergence.stopped and not missed < NEARER * before:
             break
         with torch.no_grad():
             renewed = resolved_around(solution, iteration.constraints)
@@ -54,6 +58,7 @@ def settled(iteration: Iteration, found: Found) -> Found:
         again = iteration.run(solution, convergence.start)
         if again is None:
             return solution, replace(convergence, stopped=NO_NUMBER)
+        before, missed = missed or math.inf, min(again[1].missed)
         found = again[0], _joined(convergence, again[1])
     return found
 

@@ -236,10 +236,14 @@ class Ranges:
         pace = np.sum([_times(paces[:, k, None], b.slope) for k, b in enumerate(where)], axis=0)
         along = [k for k, b in enumerate(where) if b.slope.any()]
         each = LOOKS.get(len(self.variables), 2)
-        shares = (np.stack(np.meshgrid(*[np.arange(each)] * len(self.variables)), -1).reshape(-1, len(self.variables)) + 0.5) / each
+        shares = (
+            np.stack(np.meshgrid(*[np.arange(each)] * len(self.variables)), -1).reshape(-1, len(self.variables)) + 0.5
+        ) / each
         (least, most), *slopes = self._seen([node, *(node.fdiff(k + 1) for k in along)], shares)
         steepest = {k: 2 * np.maximum(np.abs(a), np.abs(b)) for k, (a, b) in zip(along, slopes, strict=True)}
-        slope = np.sum([np.zeros_like(pace), *(_times(where[k].slope, s[:, None]) for k, s in steepest.items())], axis=0)
+        slope = np.sum(
+            [np.zeros_like(pace), *(_times(where[k].slope, s[:, None]) for k, s in steepest.items())], axis=0
+        )
         between = (slope * (self.upper - self.lower)).sum(axis=1) / (2 * each)
         return Bounds(least - between, most + between, slope, pace)
 
