@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
+from cnf.bases.piecewise import Piecewise
 from cnf.bases.precision import without_autocast
 from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
@@ -36,6 +37,7 @@ from cnf.systems.assembly import applied, derived
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
+from cnf.systems.sides import Sides, sides_of
 from cnf.telling import tell
 
 MOST_STEPS = 40
@@ -103,6 +105,9 @@ class Newton:
         self.base, own = self.fresh_base(), self.fresh_base()
         if self.base is not None and own is not None:  # iterates share it, and it may be dear: potentials of edges
             self.base.derivatives = Known(Differentiated(own)).derivatives  # type: ignore[assignment]
+        self.ties = tuple(tie for tie in getattr(held.basis, "ties", ()) if not tie.is_linear)
+        if self.ties and self.base is not None:
+            raise CnfError("conditions between regions that are not linear cannot be used beside a base of their own")
         self.channels = len(held.basis.space.channels)
         self.lengths = extents(self.constraints)
 
@@ -115,13 +120,23 @@ class Newton:
     def step(self, state: State) -> Solution:
         """The field of smallest weights that meets the conditions linearised around the state."""
         around = tuple(c.around(state) for c in self.constraints)
-        return self._solved(around, [guide.around(state) for guide in self.guides])
+        return self._solved(around, [guide.around(state) for guide in self.guides], state)
 
-    def _solved(self, conditions: Sequence[Constraint], guides: Sequence[Constraint]) -> Solution:
-        basis = self.held.basis.guided_by(guides) if guides else self.held.basis
+    def _sides(self, state: State) -> Sides:
+        assert isinstance(self.held.basis, Piecewise)
+        return sides_of(state, self.held.basis)
+
+    def _solved(
+        self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
+    ) -> Solution:
+        basis = self.held.basis if state is None or not self.ties else self.held.basis.tied_around(self._sides(state))
+        basis = basis.guided_by(guides) if guides else basis
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
     def _solution(self, expansion: Expansion) -> Solution:
+        if self.ties:  # they are measured as they are, not as they were linearised
+            ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in self.held.basis.ties)  # type: ignore[attr-defined]
+            expansion = replace(expansion, ties=ties)  # type: ignore[call-arg]
         return Solution(
             self.held.basis.space,
             self.held.basis,
@@ -156,6 +171,11 @@ class Newton:
             count += off.numel()
             relative = float((off.abs() / size.maximum(scale * amplitude)).max())
             worst = max(worst, math.inf if math.isnan(relative) else relative)
+        for tie in self.ties:
+            off, size = tie.missed(self._sides(state))
+            relative = off.abs() / size.clamp_min(1e-300)
+            squares, count = squares + float((amplitude * relative).square().sum()), count + off.numel()
+            worst = max(worst, math.inf if bool(relative.isnan().any()) else float(relative.max()))
         merit = math.sqrt(squares / count)
         return Missed(merit if math.isfinite(merit) else math.inf, worst if math.isfinite(worst) else math.inf)
 
