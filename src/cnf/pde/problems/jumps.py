@@ -51,8 +51,9 @@ class Jump:
 
     def operator(self, interface: int) -> Operator:
         """What stands between the brackets, of the first side, at some points."""
-        points, normals = self.regions.interfaces[interface].sample(2, 0)
-        return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[1].operator
+        face, turned = self.regions.interfaces[interface], self.interfaces[interface]
+        points, normals = map(torch.from_numpy, face.sample(2, 0))
+        return self._constraint(NOTHING, face.first, interface, points, turned * normals).operator
 
     @cached_property
     def is_linear(self) -> bool:
