@@ -1,4 +1,4 @@
-"""Integrals of nonlinear expressions: resolved around the field, measured on it, and in doubt only where that cannot be."""
+"""Integrals of nonlinear expressions: resolved around the field, measured on it, in doubt where that cannot be."""
 
 from __future__ import annotations
 

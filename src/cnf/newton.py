@@ -129,18 +129,16 @@ class Newton:
     def _solved(
         self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
     ) -> Solution:
-        basis = self.held.basis if state is None or not self.ties else self.held.basis.tied_around(self._sides(state))
-        basis = basis.guided_by(guides) if guides else basis
+        basis = self.held.basis.guided_by(guides) if guides else self.held.basis
+        if self.ties and state is not None:
+            basis = basis.tied_around(self._sides(state))
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
     def _solution(self, expansion: Expansion) -> Solution:
-        if self.ties:  # they are measured as they are, not as they were linearised
-            ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in self.held.basis.ties)  # type: ignore[attr-defined]
-            expansion = replace(expansion, ties=ties)  # type: ignore[call-arg]
         return Solution(
             self.held.basis.space,
             self.held.basis,
-            expansion,
+            expansion.tied_as(self.held.basis) if self.ties else expansion,
             self.base,
             self.constraints,
             self.tolerance,

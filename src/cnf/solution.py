@@ -144,8 +144,8 @@ class Solution:
         if isinstance(operator, NonlinearOperator):
             points = self._points(x)
             with without_autocast(points.device):
-                asked = make_constraint("asked", operator, points, RightHandSide(0.0, operator.frame))
-                return self._residual(self._resolved(asked))
+                condition = make_constraint("asked", operator, points, RightHandSide(0.0, operator.frame))
+                return self._residual(self._resolved(condition))
         check_smoothness(self.basis, operator, f"the operator {operator.to_latex()}")
         points = self._points(x)
         if not points.shape[0]:

@@ -143,6 +143,10 @@ W = sp.Symbol("w", real=True)
 SLOPES = [sp.diff(sp.exp(W / 4) + W**2, W, k) for k in range(4)]  # of the law of one argument
 LAW, LAW_ON_LINE, OF_TWO = SLOPES[0].subs(W, A), SLOPES[0].subs(W, L), sp.sin(A) * x + A**2
 SCHROEDINGER = [d(V, t) + d(U, x, x) + (U**2 + V**2) * U, d(V, x, x) - d(U, t) + (U**2 + V**2) * V]
+MIXED = [A * d(P, x) + B * d(P, y) - d(A, x) * d(B, x) - d(A, y) * d(B, y)]
+CUBED = [SLOPES[3].subs(W, L) ** 2 * d(L, x) - SLOPES[0].subs(W, L - 1)]
+NESTED = [over(LAW_ON_LINE) - SLOPES[0].subs(W, LAW_ON_LINE) - LAW_ON_LINE.subs(x, 0)]
+OUTWARDS = {"k": law, "n": [3, -1]}
 EXPRESSION = read_expression("x + u^2", FLOW.frame, with_field=True)
 LEARNT = [d(U, t) + U * d(U, x) - 0.3 * (d(U, x, x) + U**3), V**2 - U]
 CARRIED = [A * d(f, x) + B * d(f, y) for f in (A, B)]
@@ -179,7 +183,7 @@ CASES = [
     Case(r"\nabla\cdot((1 + u^2)\nabla u) = y", FLOW, [flux(1 + A**2) - y]),
     Case(r"\nabla\cdot\left(\frac{\nabla u}{\sqrt{1 + |\nabla u|^2}}\right) = 0", FLOW, [flux(1 / ROOT)]),
     Case(r"\nabla\cdot(|\nabla u|^{p-2}\nabla u) = 1", PLANE, [flux(SPEED**1.5) - 1], {"p": 3.5}),
-    Case(r"\mathbf{u}\cdot\nabla p = \nabla u\cdot\nabla v", FLOW, [A * d(P, x) + B * d(P, y) - d(A, x) * d(B, x) - d(A, y) * d(B, y)]),
+    Case(r"\mathbf{u}\cdot\nabla p = \nabla u\cdot\nabla v", FLOW, MIXED),
     Case(r"u_{xx} u_{yy} - u_{xy}^2 = 1", FLOW, [d(A, x, x) * d(A, y, y) - d(A, x, y) ** 2 - 1]),
     Case(r"v_t + u_{xx} + |\mathbf{f}|^2 u = 0; v_{xx} - u_t + (u^2 + v^2) v = 0", HEAT, SCHROEDINGER),
     Case(r"\max(u - 2, 0) + \partial_x(u^2/2) = \tanh u", LINE, [sp.Max(L - 2, 0) + L * d(L, x) - sp.tanh(L)]),
@@ -200,11 +204,11 @@ CASES = [
     Case(r"u_t + u u_x = \nu u_{xx} + \nu u^3; v^2 = u", HEAT, LEARNT, {"nu": learnt(0.3)}),
     # laws: callables of the field, and expressions in it that have a name
     Case(r"-\nabla\cdot(k(u)\nabla u) = y", FLOW, [-flux(LAW) - y], {"k": law}),
-    Case(r"\mathbf{n}\cdot(k(u)\nabla u) = -u^4", FLOW, [LAW * (3 * d(A, x) - d(A, y)) + A**4], {"k": law, "n": [3, -1]}),
+    Case(r"\mathbf{n}\cdot(k(u)\nabla u) = -u^4", FLOW, [LAW * (3 * d(A, x) - d(A, y)) + A**4], OUTWARDS),
     Case(r"\nabla\cdot(k(u, x)\nabla u) = k(v, y)", FLOW, [flux(OF_TWO) - sp.sin(B) * y - B**2], {"k": law_of_two}),
-    Case(r"k'''(u)^2 u_x = k((u - 1))", LINE, [SLOPES[3].subs(W, L) ** 2 * d(L, x) - SLOPES[0].subs(W, L - 1)], {"k": law}),
+    Case(r"k'''(u)^2 u_x = k((u - 1))", LINE, CUBED, {"k": law}),
     Case(r"k^{(1,1)}(u, x) = k(|\nabla u|, p)", FLOW, [sp.cos(A) - sp.sin(SPEED) * P - SPEED**2], {"k": law_of_two}),
-    Case(r"\int_0^1 k(u) \, dx = k(k(u)) + k(u(0))", LINE, [over(LAW_ON_LINE) - SLOPES[0].subs(W, LAW_ON_LINE) - LAW_ON_LINE.subs(x, 0)], {"k": law}),
+    Case(r"\int_0^1 k(u) \, dx = k(k(u)) + k(u(0))", LINE, NESTED, {"k": law}),
     Case(r"\nabla\cdot(k(u, x)\nabla u) = k", FLOW, [flux(x + A**2) - x - A**2], {"k": EXPRESSION}),
 ]  # fmt: skip
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.source for case in CASES])

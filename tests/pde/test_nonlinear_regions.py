@@ -87,7 +87,7 @@ BETWEEN = {
 
 @pytest.mark.parametrize("name", BETWEEN)
 def test_what_holds_between_regions(name: str):
-    """Against an integrator, to 1e-11; the certificate is exact and the estimate no smaller than a third of the error."""
+    """Against an integrator, to 1e-11; the certificate is exact, and the estimate small."""
     conductivity, between, make, given = BETWEEN[name]
     answer = cnf.Problem(**BAR, parameters={"k": conductivity}, equations=[CONDUCTED, ENDS, *between]).solve()
     assert answer.certificate.exact

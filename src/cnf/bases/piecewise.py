@@ -119,7 +119,6 @@ class Piecewise(Basis):
         return made
 
     def tied_around(self, beside: Callable[[Tensor], State]) -> Piecewise:
-        """The same basis, with the same parameters, its ties linearised around the states that `beside` gives."""
         made = copy(self)
         made.ties, made.loose = (tuple(tie.around(beside) for tie in ties) for ties in (self.ties, self.loose))
         return made

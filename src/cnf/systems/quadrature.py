@@ -2,10 +2,10 @@
 
 When a field is made, and again when its parameters have moved, the ranges of an integral are divided until nothing that
 is known of coefficients, basis and base can hide inside a cell (`cnf.operators.cells`), then until two different rules
-agree on every basis function and on the base. Integrals of nonlinear expressions wait for a field: once the iteration has
-found one, they are resolved around it, and the iteration goes on with the new rules. After each solve the second rule is applied to the field itself, and what
-it says differently counts as residual. Where something is not known (a callable, a network of one's own) or cannot be
-resolved, two rules that agree prove nothing: the constraint is unmeasured.
+agree on every basis function and on the base. Integrals of nonlinear expressions wait for a field: once the iteration
+has found one, they are resolved around it, and it goes on with the new rules. After each solve the second rule is
+applied to the field itself, and what it says differently counts as residual. Where something is not known (a callable,
+a network of one's own) or cannot be resolved, two rules that agree prove nothing: the constraint is unmeasured.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def resolve(
 
 
 def first_rules(constraint: Constraint, detail: Detail) -> dict[Place, Rule]:
-    """Rules that follow the functions and what is written out, for a nonlinear condition that no field is known to meet.
+    """Rules that follow the functions and what is written out, for a nonlinear condition before a field is known.
 
     What depends on the field is looked at when there is one; until then the condition is in doubt.
     """
@@ -233,7 +233,7 @@ def asked_of(solution: Applied, constraint: Constraint) -> Tensor:
 def resolve_around(
     constraint: Constraint, state: State, detail: Detail, judges: Iterable[tuple[Judge, int]]
 ) -> Constraint:
-    """A nonlinear condition with rules for its integrals that follow the field `state`, and what it is linearised to."""
+    """A nonlinear condition with rules for its integrals that follow the field `state` and the functions around it."""
     assert constraint.nonlinear is not None
     around, values = constraint.nonlinear.around(state), constraint.nonlinear.values_around(state)
     with torch.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,9 +50,10 @@ def sides_of(state: State, basis: Piecewise) -> Sides:
     """How a state looks from the cells of a basis; an expansion over these very cells is that of each of them."""
     while hasattr(state, "seen") and hasattr(state, "state"):  # only remembers what another one says
         state = state.state
-    if hasattr(state, "share"):
-        first, second = sides_of(state.first, basis), sides_of(state.second, basis)  # type: ignore[attr-defined]
-        return lambda cells: Mixed(first(cells), second(cells), state.share)  # type: ignore[attr-defined]
+    between: Any = state
+    if hasattr(between, "share"):
+        first, second, share = sides_of(between.first, basis), sides_of(between.second, basis), between.share
+        return lambda cells: Mixed(first(cells), second(cells), share)
     expansion = getattr(state, "expansion", None)
     if isinstance(expansion, CellExpansion) and _same_cells(expansion, basis):
         return expansion.beside
@@ -61,5 +63,3 @@ def sides_of(state: State, basis: Piecewise) -> Sides:
 def _same_cells(expansion: CellExpansion, basis: Piecewise) -> bool:
     pairs = ((expansion.evaluator.cells.lower, basis.cells.lower), (expansion.evaluator.cells.upper, basis.cells.upper))
     return all(one.shape == other.shape and bool(np.array_equal(one, other)) for one, other in pairs)
-
-

@@ -328,6 +328,10 @@ class CellExpansion(Expansion):
         found = torch.cat(parts) if parts else self.weights.new_zeros(0, len(probe.requests))
         return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 
+    def tied_as(self, basis: Basis) -> Expansion:
+        assert isinstance(basis, Piecewise)
+        return replace(self, ties=tuple(replace(tie, condition=tie.condition.renewed()) for tie in basis.ties))
+
     def with_last_bits_off(self) -> Expansion:
         return replace(self, weights=last_bits_off(self.weights))
 

@@ -71,8 +71,8 @@ def read_law(reader: Reader, value: Value, bracket: Node, arguments: Sequence[Va
     parts = notation.entries(head(bracket))
     if any(function.orders):
         raise reader.error(
-            f"derivative of {function.data} by which of its arguments? Write {function.data}'(u) for that of a law, and "
-            "\\cdot before the bracket for a product",
+            f"derivative of {function.data} by which of its arguments? Write {function.data}'(u) for that of a law, "
+            "and \\cdot before the bracket for a product",
             value.at,
         )
     if len(parts) == 1 and sum(not isinstance(child, Token) for child in parts[0].children[0].children) > 1:
@@ -99,10 +99,10 @@ def _written_out(reader: Reader, value: Value, bracket: Node, arguments: Sequenc
     channels = {jet.channel for jet in value.constant.atoms(Jet)}
     named: set[str] = set()
     for argument in arguments:
-        expression: sp.Expr | None = None if argument.shape else argument.rows[0].in_jets(frame)
-        is_plain = isinstance(expression, Jet) and not any(expression.orders)
-        named |= {expression.channel} if is_plain else {s.name for s in [expression] if isinstance(s, sp.Symbol)}
-        if not is_plain and not isinstance(expression, sp.Symbol):
+        expression = None if argument.shape else argument.rows[0].in_jets(frame)
+        if isinstance(expression, Jet) and not any(expression.orders):
+            named.add(expression.channel)
+        elif not isinstance(expression, sp.Symbol):
             raise reader.error(
                 f"{what} is an expression in {', '.join(sorted(channels))} already; write {what} or "
                 f"{what}({', '.join(sorted(channels))}), and \\cdot before the bracket for a product",

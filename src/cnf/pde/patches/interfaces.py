@@ -47,10 +47,10 @@ def interface_ties(question: Question, orders: Sequence[Orders], number: int, ki
     elif not given:
         refuse_ambiguous(orders[face.first], orders[face.second], between)
         flows = [conormals(orders[k], normals) for k in (face.second, face.first)]
-        for k, (there, here) in enumerate(zip(*flows, strict=True)):
+        for k, (ahead, behind) in enumerate(zip(*flows, strict=True)):
             label = "[flux]" if len(flows[0]) == 1 else f"[flux {k + 1}]"
-            there, here = as_laws(there, here, between)
-            found.append(_tie(there, here, points, second, first, f"{label} between {between}"))
+            sides = as_laws(ahead, behind, between)
+            found.append(_tie(*sides, points, second, first, f"{label} between {between}"))
     return found
 
 

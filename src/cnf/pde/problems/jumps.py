@@ -58,7 +58,7 @@ class Jump:
     @cached_property
     def is_linear(self) -> bool:
         """Whether it is linear in the field, on all of its interfaces."""
-        found = []
+        found: list[Constraint] = []
         for number in self.interfaces:
             points, normals = map(torch.from_numpy, self.regions.interfaces[number].sample(2, 0))
             found += self.at(number, points, normals)
@@ -143,8 +143,8 @@ class Jump:
             raise ProblemError(in_file(error), self.where) from None
         if made.nonlinear is not None and not all(term.place.is_here for row in made.operator.rows for term in row):
             raise ProblemError(
-                "a condition between regions that is not linear speaks of the field on both sides of the interface, not "
-                "at other points or in integrals",
+                "a condition between regions that is not linear speaks of the field on both sides of the interface, "
+                "not at other points or in integrals",
                 self.where,
             )
         return made
