@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ from cnf.systems.assembly import applied, derived
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
-from cnf.systems.sides import Sides, sides_of
+from cnf.systems.sides import Between, Known, Sides, sides_of
 from cnf.telling import tell
 
 MOST_STEPS = 40
@@ -53,37 +53,6 @@ NO_NUMBER = (
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
 Solve = Callable[[Basis, Sequence[Constraint], Sequence[Tensor]], Expansion]  # linear conditions, what is to be made up
-
-
-@dataclass(frozen=True, eq=False)
-class Between:
-    """The field (1 - share) of one state and `share` of another."""
-
-    first: State
-    second: State
-    share: float
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        one, other = (state.derivatives(x, indices) for state in (self.first, self.second))
-        return {index: torch.lerp(one[index], other[index], self.share) for index in indices}
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A state that is evaluated once wherever it is asked for: conditions look at it again and again."""
-
-    state: State
-    seen: list[tuple[Tensor, dict[MultiIndex, Tensor]]] = field(default_factory=list)
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        found = next((kept for points, kept in self.seen if points.shape == x.shape and torch.equal(points, x)), None)
-        if found is None:
-            found = {}
-            self.seen.append((x, found))
-        missing = [index for index in indices if index not in found]
-        if missing:
-            found.update(self.state.derivatives(x, missing))
-        return found
 
 
 @dataclass(frozen=True)
