@@ -67,6 +67,7 @@ def test_a_solution_keeps_the_law_it_was_solved_with():
     assert solution.certificate.exact
 
 
+@pytest.mark.slow
 def test_a_law_is_learnt_from_sensors():
     """k(u) = 1 + 0.8 u + 0.4 u^2 from seven values of the field, to six digits."""
     law = Conductivity(0.1, 0.1)

@@ -71,6 +71,7 @@ def test_what_is_narrow_where_the_field_passes_a_value_is_found(integrand: str):
     assert found == pytest.approx(summed(solution, PEAKED[integrand]), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_kink_that_moves_with_the_field_is_followed():
     """The integral of max(u, 0) is 0.3: met to 1e-9 on the field itself."""
     asked = LINE.constraint(r"\int_0^1 \max(u, 0) \, dx = 0.3", name="mass")
