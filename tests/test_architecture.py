@@ -31,6 +31,7 @@ CORE = [
     ["certificate"],
     ["storage"],
     ["solution"],
+    ["settling"],  # integrals follow the field that was found
     ["solving"],
     ["newton"],  # a sequence of solves
     ["field"],

@@ -97,7 +97,7 @@ class ConstrainedField(nn.Module):
     def _ready(self, measure: bool) -> tuple[Callable[[], Solution], Plan | None]:
         """The solve for the present parameters, ready to go, and its plan if that serves other values as well."""
         settings = (self.tolerance, self.on_violation, self.training, measure)
-        if all(c.nonlinear is None for c in self.constraints):
+        if all(c.nonlinear is None for c in (*self.constraints, *self.basis.brought)):
             held, plan = self._planned()
             return partial(solve_and_measure, held, plan.solve, *settings), plan
         held, formulation = self._prepared()

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
+from cnf.bases.piecewise import Piecewise
 from cnf.bases.precision import without_autocast
 from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
@@ -29,12 +30,14 @@ from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import Constant, State
+from cnf.settling import settled
 from cnf.solution import Solution
 from cnf.solving import SAMPLE, base_function
 from cnf.systems.assembly import applied, derived
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
+from cnf.systems.sides import Between, Known, Sides, sides_of
 from cnf.telling import tell
 
 MOST_STEPS = 40
@@ -50,37 +53,6 @@ NO_NUMBER = (
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
 Solve = Callable[[Basis, Sequence[Constraint], Sequence[Tensor]], Expansion]  # linear conditions, what is to be made up
-
-
-@dataclass(frozen=True, eq=False)
-class Between:
-    """The field (1 - share) of one state and `share` of another."""
-
-    first: State
-    second: State
-    share: float
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        one, other = (state.derivatives(x, indices) for state in (self.first, self.second))
-        return {index: torch.lerp(one[index], other[index], self.share) for index in indices}
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A state that is evaluated once wherever it is asked for: conditions look at it again and again."""
-
-    state: State
-    seen: list[tuple[Tensor, dict[MultiIndex, Tensor]]] = field(default_factory=list)
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        found = next((kept for points, kept in self.seen if points.shape == x.shape and torch.equal(points, x)), None)
-        if found is None:
-            found = {}
-            self.seen.append((x, found))
-        missing = [index for index in indices if index not in found]
-        if missing:
-            found.update(self.state.derivatives(x, missing))
-        return found
 
 
 @dataclass(frozen=True)
@@ -102,6 +74,9 @@ class Newton:
         self.base, own = self.fresh_base(), self.fresh_base()
         if self.base is not None and own is not None:  # iterates share it, and it may be dear: potentials of edges
             self.base.derivatives = Known(Differentiated(own)).derivatives  # type: ignore[assignment]
+        self.ties = tuple(tie for tie in getattr(held.basis, "ties", ()) if not tie.is_linear)
+        if self.ties and self.base is not None:
+            raise CnfError("conditions between regions that are not linear cannot be used beside a base of their own")
         self.channels = len(held.basis.space.channels)
         self.lengths = extents(self.constraints)
 
@@ -114,17 +89,25 @@ class Newton:
     def step(self, state: State) -> Solution:
         """The field of smallest weights that meets the conditions linearised around the state."""
         around = tuple(c.around(state) for c in self.constraints)
-        return self._solved(around, [guide.around(state) for guide in self.guides])
+        return self._solved(around, [guide.around(state) for guide in self.guides], state)
 
-    def _solved(self, conditions: Sequence[Constraint], guides: Sequence[Constraint]) -> Solution:
+    def _sides(self, state: State) -> Sides:
+        assert isinstance(self.held.basis, Piecewise)
+        return sides_of(state, self.held.basis)
+
+    def _solved(
+        self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
+    ) -> Solution:
         basis = self.held.basis.guided_by(guides) if guides else self.held.basis
+        if self.ties and state is not None:
+            basis = basis.tied_around(self._sides(state))
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
     def _solution(self, expansion: Expansion) -> Solution:
         return Solution(
             self.held.basis.space,
             self.held.basis,
-            expansion,
+            expansion.tied_as(self.held.basis) if self.ties else expansion,
             self.base,
             self.constraints,
             self.tolerance,
@@ -155,6 +138,11 @@ class Newton:
             count += off.numel()
             relative = float((off.abs() / size.maximum(scale * amplitude)).max())
             worst = max(worst, math.inf if math.isnan(relative) else relative)
+        for tie in self.ties:
+            off, size = tie.missed(self._sides(state))
+            relative = off.abs() / size.clamp_min(1e-300)
+            squares, count = squares + float((amplitude * relative).square().sum()), count + off.numel()
+            worst = max(worst, math.inf if bool(relative.isnan().any()) else float(relative.max()))
         merit = math.sqrt(squares / count)
         return Missed(merit if math.isfinite(merit) else math.inf, worst if math.isfinite(worst) else math.inf)
 
@@ -301,7 +289,7 @@ def solve_nonlinear(
     with without_autocast(held.constraints[0].points.device):
         newton = Newton(held, solve, tolerance, on_violation)
         with torch.no_grad():
-            solution, convergence = newton.found(start)
+            solution, convergence = settled(newton, newton.found(start))
         keep(None if convergence.stopped else solution)
         if torch.is_grad_enabled():
             solution = attached(newton, solution, convergence)

@@ -31,7 +31,7 @@ from cnf.systems.base_function import BaseFunction
 from cnf.systems.detaching import Detacher
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Surroundings
-from cnf.systems.quadrature import find_rules, function_judge
+from cnf.systems.quadrature import Judge, find_rules, function_judge, resolve_around
 
 
 @final
@@ -144,7 +144,8 @@ class Solution:
         if isinstance(operator, NonlinearOperator):
             points = self._points(x)
             with without_autocast(points.device):
-                return self._residual(make_constraint("asked", operator, points, RightHandSide(0.0, operator.frame)))
+                condition = make_constraint("asked", operator, points, RightHandSide(0.0, operator.frame))
+                return self._residual(self._resolved(condition))
         check_smoothness(self.basis, operator, f"the operator {operator.to_latex()}")
         points = self._points(x)
         if not points.shape[0]:
@@ -157,11 +158,21 @@ class Solution:
         """Rules for integrals over this field."""
         if not has_integrals(operator):
             return {}
-        found = find_rules(operator, points, self.detail(), [(function_judge(self), len(self.space.channels))])
-        doubt = "; ".join(dict.fromkeys(rule.doubt for rule in found.values() if rule.doubt))
-        if doubt:
-            warnings.warn(f"{operator.to_latex()} may be off: {doubt}", NumericalWarning, stacklevel=3)
+        found = find_rules(operator, points, self.detail(), self._judges)
+        _warn_of_doubt(found, operator.to_latex())
         return found
+
+    def _resolved(self, constraint: Constraint) -> Constraint:
+        """A nonlinear condition with rules for its integrals over this field."""
+        if not has_integrals(constraint.operator):
+            return constraint
+        found = resolve_around(constraint, self, self.detail(), self._judges)
+        _warn_of_doubt(found.rules, constraint.to_latex())
+        return found
+
+    @property
+    def _judges(self) -> list[tuple[Judge, int]]:
+        return [(function_judge(self), len(self.space.channels))]
 
     def detail(self) -> Detail:
         """How fast the field may vary, which integrals over it must follow."""
@@ -176,7 +187,9 @@ class Solution:
             return self._residual(constraint.renewed())
 
     def _residual(self, constraint: Constraint) -> Tensor:
-        if has_integrals(constraint.operator) and not constraint.rules:
+        if has_integrals(constraint.operator) and not constraint.rules and constraint.nonlinear is not None:
+            constraint = resolve_around(constraint, self, self.detail(), self._judges)
+        elif has_integrals(constraint.operator) and not constraint.rules:
             constraint = constraint.ruled(divided(constraint.operator, constraint.points, self.detail()))
         count, rows = constraint.values.shape
         if constraint.nonlinear is None:
@@ -227,3 +240,9 @@ class Solution:
         self.surroundings.check()
         like = self.expansion.like
         return points.to(dtype=like.dtype, device=like.device)
+
+
+def _warn_of_doubt(rules: Rules, asked: str) -> None:
+    doubt = "; ".join(dict.fromkeys(rule.doubt for rule in rules.values() if rule.doubt))
+    if doubt:
+        warnings.warn(f"{asked} may be off: {doubt}", NumericalWarning, stacklevel=4)

@@ -15,6 +15,7 @@ from cnf.certificate import certify, judge
 from cnf.constraints import Constraint
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import has_integrals
+from cnf.settling import resolved
 from cnf.solution import Solution
 from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
@@ -58,6 +59,7 @@ def solve_and_measure(
             tuple(g.detach() for g in made_up),
             surroundings=held.surroundings,
         )
+        solution = resolved(solution)
         if not measure:
             held.return_statistics()
             return solution

@@ -299,7 +299,7 @@ def test_callable_coefficients_are_differentiated_and_called():
     shifted = read_operator(r"\kappa(0, t) u", HEAT, {"kappa": kappa})
     assert shifted != read_operator(r"\kappa u", HEAT, {"kappa": kappa})
     assert read_operator(shifted.to_latex(), HEAT, {"kappa": kappa}) == shifted
-    product = read_operator(r"\kappa (u + v)", HEAT, {"kappa": kappa})
+    product = read_operator(r"\kappa \cdot (u + v)", HEAT, {"kappa": kappa})
     assert product == read_operator(r"\kappa u + \kappa v", HEAT, {"kappa": kappa})
 
 

@@ -16,12 +16,13 @@ from cnf import Space
 from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.operators.expansion import Rules, expand
-from cnf.operators.latex import read_equation, read_operator
+from cnf.operators.latex import read_equation, read_expression, read_operator
 from cnf.operators.nonlinear import Constant, NonlinearOperator, State
 from cnf.operators.operator import Operator
 from tests.operators.oracle import t, x, y
 
 LINE, HEAT, FLOW = Space("x", "u"), Space("x, t", "u, v"), Space("x, y", "u, v, p")
+PLANE = Space("x, y", "u")
 s = sp.Symbol("s", real=True)
 HALF = sp.Rational(1, 2)
 
@@ -32,7 +33,7 @@ V, DV = 3 + sp.cos(2 * x) * t - x / 2, sp.sin(x * t) + HALF
 A, DA = 2 + sp.sin(x) * sp.cos(y) + x * y, sp.cos(x) + y**2
 B, DB = 3 + sp.exp(x / 2) * y - x, sp.sin(x + 2 * y)
 P, DP = x**2 * y + sp.sin(y), sp.cos(x * y)
-FIELDS = {LINE: ((L, DL),), HEAT: ((U, DU), (V, DV)), FLOW: ((A, DA), (B, DB), (P, DP))}
+FIELDS = {LINE: ((L, DL),), HEAT: ((U, DU), (V, DV)), FLOW: ((A, DA), (B, DB), (P, DP)), PLANE: ((A, DA),)}
 
 
 def d(f: sp.Expr, *names: sp.Symbol) -> sp.Expr:
@@ -111,6 +112,15 @@ def kappa(points: torch.Tensor) -> torch.Tensor:
     return 1 + points[:, 0] ** 2
 
 
+def law(columns: torch.Tensor) -> torch.Tensor:
+    """Of one argument, (P, 1) -> (P, 1)."""
+    return torch.exp(columns / 4) + columns**2
+
+
+def law_of_two(columns: torch.Tensor) -> torch.Tensor:
+    return torch.sin(columns[:, 0]) * columns[:, 1] + columns[:, 0] ** 2
+
+
 def learnt(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64, requires_grad=True)
 
@@ -129,6 +139,15 @@ K = 1 + x**2
 ROOT = sp.sqrt(1 + d(A, x) ** 2 + d(A, y) ** 2)
 SPEED = sp.sqrt(d(A, x) ** 2 + d(A, y) ** 2)
 FAST = sp.sqrt(A**2 + B**2)
+W = sp.Symbol("w", real=True)
+SLOPES = [sp.diff(sp.exp(W / 4) + W**2, W, k) for k in range(4)]  # of the law of one argument
+LAW, LAW_ON_LINE, OF_TWO = SLOPES[0].subs(W, A), SLOPES[0].subs(W, L), sp.sin(A) * x + A**2
+SCHROEDINGER = [d(V, t) + d(U, x, x) + (U**2 + V**2) * U, d(V, x, x) - d(U, t) + (U**2 + V**2) * V]
+MIXED = [A * d(P, x) + B * d(P, y) - d(A, x) * d(B, x) - d(A, y) * d(B, y)]
+CUBED = [SLOPES[3].subs(W, L) ** 2 * d(L, x) - SLOPES[0].subs(W, L - 1)]
+NESTED = [over(LAW_ON_LINE) - SLOPES[0].subs(W, LAW_ON_LINE) - LAW_ON_LINE.subs(x, 0)]
+OUTWARDS = {"k": law, "n": [3, -1]}
+EXPRESSION = read_expression("x + u^2", FLOW.frame, with_field=True)
 LEARNT = [d(U, t) + U * d(U, x) - 0.3 * (d(U, x, x) + U**3), V**2 - U]
 CARRIED = [A * d(f, x) + B * d(f, y) for f in (A, B)]
 CASES = [
@@ -163,7 +182,11 @@ CASES = [
     Case(r"\mathbf{u}\cdot\nabla\mathbf{u} = (x, 1)", FLOW, [CARRIED[0] - x, CARRIED[1] - 1]),
     Case(r"\nabla\cdot((1 + u^2)\nabla u) = y", FLOW, [flux(1 + A**2) - y]),
     Case(r"\nabla\cdot\left(\frac{\nabla u}{\sqrt{1 + |\nabla u|^2}}\right) = 0", FLOW, [flux(1 / ROOT)]),
+    Case(r"\nabla\cdot(|\nabla u|^{p-2}\nabla u) = 1", PLANE, [flux(SPEED**1.5) - 1], {"p": 3.5}),
+    Case(r"\mathbf{u}\cdot\nabla p = \nabla u\cdot\nabla v", FLOW, MIXED),
     Case(r"u_{xx} u_{yy} - u_{xy}^2 = 1", FLOW, [d(A, x, x) * d(A, y, y) - d(A, x, y) ** 2 - 1]),
+    Case(r"v_t + u_{xx} + |\mathbf{f}|^2 u = 0; v_{xx} - u_t + (u^2 + v^2) v = 0", HEAT, SCHROEDINGER),
+    Case(r"\max(u - 2, 0) + \partial_x(u^2/2) = \tanh u", LINE, [sp.Max(L - 2, 0) + L * d(L, x) - sp.tanh(L)]),
     # other points, integrals
     Case("u(0)^2 + u^2(1) = 2", LINE, [L.subs(x, 0) ** 2 + L.subs(x, 1) ** 2 - 2]),
     Case("u'(x) u(1 - x) = 2", LINE, [d(L, x) * L.subs(x, 1 - x) - 2]),
@@ -179,6 +202,14 @@ CASES = [
     Case(r"a u_x^2 + u = a", HEAT, [ROW * d(U, x) ** 2 + U - ROW], {"a": ROWS}),
     Case(r"c e^{u/2} + x^2 u^2 = c x", HEAT, [(1 + x * t) * (sp.exp(U / 2) - x) + x**2 * U**2], {"c": 1 + x * t}),
     Case(r"u_t + u u_x = \nu u_{xx} + \nu u^3; v^2 = u", HEAT, LEARNT, {"nu": learnt(0.3)}),
+    # laws: callables of the field, and expressions in it that have a name
+    Case(r"-\nabla\cdot(k(u)\nabla u) = y", FLOW, [-flux(LAW) - y], {"k": law}),
+    Case(r"\mathbf{n}\cdot(k(u)\nabla u) = -u^4", FLOW, [LAW * (3 * d(A, x) - d(A, y)) + A**4], OUTWARDS),
+    Case(r"\nabla\cdot(k(u, x)\nabla u) = k(v, y)", FLOW, [flux(OF_TWO) - sp.sin(B) * y - B**2], {"k": law_of_two}),
+    Case(r"k'''(u)^2 u_x = k((u - 1))", LINE, CUBED, {"k": law}),
+    Case(r"k^{(1,1)}(u, x) = k(|\nabla u|, p)", FLOW, [sp.cos(A) - sp.sin(SPEED) * P - SPEED**2], {"k": law_of_two}),
+    Case(r"\int_0^1 k(u) \, dx = k(k(u)) + k(u(0))", LINE, NESTED, {"k": law}),
+    Case(r"\nabla\cdot(k(u, x)\nabla u) = k", FLOW, [flux(x + A**2) - x - A**2], {"k": EXPRESSION}),
 ]  # fmt: skip
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.source for case in CASES])
 

@@ -8,7 +8,7 @@ that holds what can be shared by all evaluations of one step (features of anchor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -21,6 +21,7 @@ from cnf.errors import BasisError, SmoothnessError
 from cnf.operators.detail import Detail, of_lengths, unknown
 from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.forward import derivatives
+from cnf.operators.nonlinear import State
 from cnf.operators.operator import Operator
 from cnf.operators.ranges import declared_lengths
 
@@ -111,6 +112,10 @@ class Basis(Part):
 
     def guided_by(self, conditions: Sequence[Constraint]) -> Basis:
         """The same basis, with the same parameters, for other conditions in place of those of `guiding`."""
+        return self
+
+    def tied_around(self, beside: Callable[[Tensor], State]) -> Basis:
+        """The same basis, with the same parameters, its ties linearised around the states that `beside` gives."""
         return self
 
     @property

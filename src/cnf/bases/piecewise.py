@@ -31,6 +31,7 @@ from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even
 from cnf.operators.expansion import Request, combine, wanted
+from cnf.operators.nonlinear import State
 
 HIGHEST = 40  # degree
 AS_DEGREE = 3.0  # r^lambda counts as a polynomial of this times lambda
@@ -115,6 +116,11 @@ class Piecewise(Basis):
     def guided_by(self, conditions: Sequence[Constraint]) -> Piecewise:
         made = copy(self)
         made.guides = tuple(replace(g, condition=c) for g, c in zip(self.guides, conditions, strict=True))
+        return made
+
+    def tied_around(self, beside: Callable[[Tensor], State]) -> Piecewise:
+        made = copy(self)
+        made.ties, made.loose = (tuple(tie.around(beside) for tie in ties) for ties in (self.ties, self.loose))
         return made
 
     @property

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
+from cnf.constraints.constraint import RightHandSide
 from cnf.errors import BasisError
+from cnf.operators.nonlinear import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,38 @@ class Tie:
     def sides(self) -> list[tuple[Constraint, Tensor, float]]:
         """What adds up to the values of the condition: operators, in which cells, with which sign."""
         return [(self.condition, self.first, 1.0), (self.beyond or self.condition, self.second, -1.0)]
+
+    @property
+    def is_linear(self) -> bool:
+        return all(condition.nonlinear is None for condition, _, _ in self.sides())
+
+    def around(self, beside: Callable[[Tensor], State]) -> Tie:
+        """Linearised around the states that `beside` gives for cells (P,), each side around its own."""
+        if self.is_linear:
+            return self
+        here, there = (condition.around(beside(cells)) for condition, cells, _ in self.sides())
+        brought = there.values - there.asked if there.asked is not None else torch.zeros_like(there.values)
+        values = here.values - brought
+        side = RightHandSide(values, here.right_hand_side.frame)
+        plain = replace(here, values=values, right_hand_side=side, nonlinear=None, asked=None)
+        return Tie(plain, self.first, self.second, replace(there, nonlinear=None, asked=None))
+
+    def missed(self, beside: Callable[[Tensor], State]) -> tuple[Tensor, Tensor]:
+        """N of one side minus N of the other minus what is asked, and the sizes of the terms together, (P, R) each."""
+        asked = self.condition.values if self.condition.asked is None else self.condition.asked
+        total, size = -asked, asked.abs()
+        for condition, cells, sign in self.sides():
+            state = beside(cells)
+            found, terms = condition.beyond(state)
+            total, size = total + sign * found, size + terms
+            for probe in condition.linear_part:
+                for r, request in zip(probe.rows, probe.requests, strict=True):
+                    jets = state.derivatives(probe.points, tuple(request.weights))
+                    for index, weight in request.weights.items():
+                        part = (weight * jets[index][:, request.channel])[:, None]
+                        row = torch.tensor([r], device=part.device)
+                        total, size = total.index_add(1, row, sign * part), size.index_add(1, row, part.abs())
+        return total, size
 
 
 @dataclass(frozen=True, eq=False)

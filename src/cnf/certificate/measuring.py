@@ -100,7 +100,7 @@ def certify(
         sizes = [row_sizes(p, shape, lengths) for p, shape in zip(expanded, shapes, strict=True)]
         asked_for = amplitudes(constraints, sizes)
         by_solver = {} if sample is None else expansion.missed(constraints)
-        integrals = quadrature_errors(solution.applied, constraints)
+        integrals = quadrature_errors(solution, constraints)
         looks: list[Look] = []
         for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)

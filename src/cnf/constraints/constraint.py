@@ -92,6 +92,10 @@ class Constraint:
         values = asked + self.nonlinear.correction(state, self.points, self.rules)
         return replace(self, operator=self.nonlinear.around(state), values=values, asked=asked)
 
+    def linearised(self, state: State) -> Constraint:
+        """The linear condition that this one is near a state."""
+        return replace(self.around(state), nonlinear=None, asked=None) if self.nonlinear is not None else self
+
     def beyond(self, state: State) -> tuple[Tensor, Tensor]:
         """What the nonlinear part of the condition is at a state, and the sizes of its summands together, (P, R)."""
         if self.nonlinear is None:

@@ -53,25 +53,37 @@ class Partition:
     doubt: str = ""
 
     @staticmethod
-    def _bare(operator: Operator, place: Place, points: Tensor, detail: Detail, layout: Layout) -> Partition:
+    def _bare(
+        operator: Operator, place: Place, points: Tensor, detail: Detail, layout: Layout, beside: Operator | None = None
+    ) -> Partition:
         frame, points = operator._needs_frame(), points.detach()
         values = {symbol(name): points[:, k : k + 1] for k, name in enumerate(frame.coordinates)}
         near = Surroundings(values, dict(operator.data), points[:, :1])
-        coefficients = tuple(dict.fromkeys(term.coefficient for _, term in by_place(operator)[place]))
+        terms = [term for _, term in by_place(operator)[place]]
+        if beside is not None:
+            terms += [term for row in beside.rows for term in row if term.place.integrals == place.integrals]
+        coefficients = tuple(dict.fromkeys(term.coefficient for term in terms))
         none = np.empty((0, len(place.integrals)))
         return Partition(place, coefficients, frame.coordinates, detail, near, layout, none, none)
 
     @staticmethod
-    def in_use(operator: Operator, place: Place, points: Tensor, detail: Detail, rule: Rule) -> Partition:
+    def in_use(
+        operator: Operator, place: Place, points: Tensor, detail: Detail, rule: Rule, beside: Operator | None = None
+    ) -> Partition:
         """The cells of a rule, with coefficients and functions as they are now."""
         layout = Layout(rule.cuts, (), rule.relative or (False,) * rule.lower.shape[1], rule.settled)
-        bare = Partition._bare(operator, place, points, detail, layout)
+        bare = Partition._bare(operator, place, points, detail, layout, beside)
         return replace(bare, lower=rule.lower, upper=rule.upper)
 
     @staticmethod
-    def of(operator: Operator, place: Place, points: Tensor, detail: Detail) -> Partition:
-        """Divided until every cell is resolved, as far as that can be told and afforded."""
-        bare = Partition._bare(operator, place, points, detail, NO_KINKS)
+    def of(
+        operator: Operator, place: Place, points: Tensor, detail: Detail, beside: Operator | None = None
+    ) -> Partition:
+        """Divided until every cell is resolved, as far as that can be told and afforded.
+
+        The cells also serve the same integrals in the operator `beside`, whose terms have jets in their coefficients.
+        """
+        bare = Partition._bare(operator, place, points, detail, NO_KINKS, beside)
         spans = _spans(place, bare.near)
         layout = lay_along_kinks(place, bare.coefficients, bare.near, spans)
         axes = []
@@ -197,7 +209,8 @@ class Partition:
         needs, doubts, hidden = np.zeros(length.shape), set[str](), 0.0
         for cell_variables, change in self._pieces():
             cut = frozenset(replaced(argument, change) for argument in self.layout.settled)
-            ranges = self.near.ranges(cell_variables, self.lower, self.upper, cut=cut, doubts=doubts)
+            known = {"cut": cut, "doubts": doubts, "detail": self.detail}
+            ranges = self.near.ranges(cell_variables, self.lower, self.upper, **known)
             slopes = [ranges.of(replaced(self.place.at(name), change)) for name in self.coordinates]
             boxes = (np.stack([b.lower for b in slopes], axis=1), np.stack([b.upper for b in slopes], axis=1))
             functions = _along(self.detail.pace(*boxes), slopes) * length
@@ -247,9 +260,11 @@ def divided(operator: Operator, points: Tensor, detail: Detail) -> dict[Place, R
     return {place: p.rule for place, p in partitions(operator, points, detail).items()}
 
 
-def partitions(operator: Operator, points: Tensor, detail: Detail) -> dict[Place, Partition]:
+def partitions(
+    operator: Operator, points: Tensor, detail: Detail, beside: Operator | None = None
+) -> dict[Place, Partition]:
     places = [place for place in by_place(operator) if place.integrals]
-    return {place: Partition.of(operator, place, points, detail) for place in places}
+    return {place: Partition.of(operator, place, points, detail, beside) for place in places}
 
 
 def _spans(place: Place, near: Surroundings) -> list[tuple[float, float]]:

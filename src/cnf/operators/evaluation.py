@@ -277,8 +277,11 @@ def _answer(function: Callable[[Tensor], Tensor], x: Tensor, name: str) -> Tenso
     """What a callable coefficient says at the points, as a tensor."""
     try:
         found = called(function, x)
-    except TypeError as error:
-        raise OperatorError(f"the callable {name!r} cannot be called with points (P, D): {error}") from None
+    except (TypeError, IndexError, RuntimeError) as error:
+        raise OperatorError(
+            f"the callable {name!r} cannot be called with points (P, {x.shape[1]}), one column for each of its "
+            f"arguments: {error}"
+        ) from error
     if isinstance(found, int | float):
         return torch.full_like(x[:, 0], float(found))
     if not isinstance(found, Tensor):

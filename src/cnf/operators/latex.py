@@ -26,6 +26,7 @@ from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator
 from cnf.operators.reader.expressions import MAX_MONOMIALS, monomials, supported
 from cnf.operators.reader.grammar import parse
+from cnf.operators.reader.laws import refuse_mixed_widths
 from cnf.operators.reader.names import Names
 from cnf.operators.reader.notation import start
 from cnf.operators.reader.semantics import Reader
@@ -54,6 +55,7 @@ def read_operator(
                 raise reader.error(message, _equals(reader, sides))
             value = reader.value(reader.sum(sides[0]))
             rows += [_linear(reader, value, part) for part in value.rows]
+        _check_laws(rows)
         return _operator(reader, rows, frame)
 
     frame = _frame_of(frame)
@@ -81,6 +83,7 @@ def read_equation(
             if not is_equation:
                 raise reader.error("this row has no '=', but others have; write = 0 if that is meant", start(row))
             rows += _balanced(reader, row).rows
+        _check_laws(rows)
         split = [_parted(reader, row) for row in rows]
         right = tuple(_supported(reader, -free, row.at) for row, (_, free) in zip(rows, split, strict=True))
         beyond = [Affine(row.terms, part, row.at) for row, (part, _) in zip(rows, split, strict=True)]
@@ -90,8 +93,13 @@ def read_equation(
     return _read(source, frame, coefficients or {}, vectors or {}, read)
 
 
-def read_expression(source: str, frame: Frame, coefficients: Mapping[str, object] | None = None) -> sp.Expr:
-    """An expression in the coordinates and coefficients, free of the field, such as a right-hand side or a number."""
+def read_expression(
+    source: str, frame: Frame, coefficients: Mapping[str, object] | None = None, with_field: bool = False
+) -> sp.Expr:
+    """An expression in the coordinates and coefficients, such as a right-hand side or a number.
+
+    Free of the field unless it may be there: then it is in jets, and given as a coefficient it is a law.
+    """
 
     def read(reader: Reader, tree: Tree) -> sp.Expr:
         rows = tree.children
@@ -100,6 +108,8 @@ def read_expression(source: str, frame: Frame, coefficients: Mapping[str, object
         value = reader.value(reader.sum(rows[0].children[0]))
         if value.shape:
             raise reader.error("a number or scalar expression was expected here, not a vector", value.at)
+        if value.has_field and with_field:
+            return _supported(reader, reader.scalar(value, "an expression"), value.at)
         if value.has_field:
             channels = ", ".join(reader.names.frame.channels)
             raise reader.error(f"this must not contain the field ({channels})", value.at)
@@ -159,7 +169,13 @@ def _plain(reader: Reader, tree: Tree, frame: Frame) -> Equation:
     for row in tree.children:
         value = reader.value(reader.sum(row.children[0]))
         rows += [_linear(reader, value, part) for part in value.rows]
+    _check_laws(rows)
     return _operator(reader, rows, frame), None, {}
+
+
+def _check_laws(rows: Sequence[Affine]) -> None:
+    if any(has_jets(row.constant) for row in rows):
+        refuse_mixed_widths([e for row in rows for e in (row.constant, *(t.coefficient for t in row.terms))])
 
 
 def _linear(reader: Reader, value: Value, row: Affine) -> Affine:

@@ -60,8 +60,9 @@ class Remembered:
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         for points, found in self.seen:
             if points.shape == x.shape and torch.equal(points, x):
-                return found
-        found = self.state.derivatives(x, self.indices)
+                missing = [index for index in indices if index not in found]
+                return found | self.state.derivatives(x, missing) if missing else found
+        found = self.state.derivatives(x, tuple(dict.fromkeys((*self.indices, *indices))))
         self.seen[:] = [(x, found), *self.seen[: self.most - 1]]
         return found
 
@@ -112,6 +113,20 @@ class StateChannel:
 
     def derivative(self, x: Tensor, orders: MultiIndex) -> Tensor:
         return self.state.derivatives(x, [orders])[orders][:, self.channel]
+
+
+def with_even_states(expression: sp.Expr, data: Mapping[str, Datum]) -> sp.Expr:
+    """The expression with numbers for jets of a state that is the same everywhere."""
+    new = {}
+    for jet in expression.atoms(Jet):
+        bound = data.get(jet.data)
+        state = getattr(bound, "state", None)
+        state = state.state if isinstance(state, Remembered) else state
+        if isinstance(state, Alike) or (isinstance(state, Constant) and not any(jet.orders)):
+            new[jet] = sp.Float(state.value)
+        elif isinstance(state, Constant):
+            new[jet] = sp.S.Zero
+    return expression.xreplace(new) if new else expression
 
 
 @dataclass(frozen=True)
@@ -212,11 +227,26 @@ class NonlinearOperator:
             rows.append((change(terms), beyond.xreplace(new)))
         return NonlinearOperator.of(rows, frame, dict(self.linear.data) | dict(self.data))
 
+    def with_data(self, change: Callable[[Datum], Datum]) -> NonlinearOperator:
+        """The same with other data under the same names; itself if none of them is another."""
+        new = [tuple((name, change(datum)) for name, datum in data) for data in (self.linear.data, self.data)]
+        pairs = zip((*new[0], *new[1]), (*self.linear.data, *self.data), strict=True)
+        if all(one[1] is other[1] for one, other in pairs):
+            return self
+        found = replace(self, linear=replace(self.linear, data=new[0]), data=new[1])
+        worked_out = ("parts", "_pattern", "_values", "_corrections")  # in symbols: data do not matter
+        found.__dict__.update({name: self.__dict__[name] for name in worked_out if name in self.__dict__})
+        return found
+
     # -- around a state --------------------------------------------------------------------------------------------
 
     def around(self, state: State) -> Operator:
         """L + B'(s)."""
         return replace(self._pattern, data=self._bound(state))
+
+    def values_around(self, state: State) -> Operator:
+        """B[s] as an operator on the function that is 1 everywhere."""
+        return self._on_one(self._values, self._bound(state))
 
     def correction(self, state: State, points: Tensor, rules: Rules) -> Tensor:
         """B'(s)[s] - B[s] at the points, (P, R)."""

@@ -10,7 +10,7 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
 from cnf.operators.coefficients import DataFunction, RowFunction
-from cnf.operators.field_functions import FieldIntegral, Jet
+from cnf.operators.field_functions import FieldIntegral, Jet, has_jets
 from cnf.operators.frame import Frame
 from cnf.operators.reader.vocabulary import GREEK
 
@@ -46,6 +46,8 @@ class CoefficientPrinter(LatexPrinter):
             return super()._print_Function(function, exp)
         if isinstance(function, Jet):
             return self._print_jet(function, exp)
+        if isinstance(function, DataFunction) and any(map(has_jets, function.args)):
+            return self._print_law(function, exp)
         text = latex_name(function.data)
         orders = getattr(function, "orders", ())
         steps = "".join(derivative_latex(n, k) for n, k in zip(self.coordinate_names, orders, strict=False) if k)
@@ -64,6 +66,17 @@ class CoefficientPrinter(LatexPrinter):
         if here != [latex_name(n) for n in self.coordinate_names]:
             text = f"\\left({text}({', '.join(here)})\\right)"
         return text if exp is None else f"{text}^{{{exp}}}"
+
+    def _print_law(self, law: DataFunction, exp: str | None) -> str:
+        """k(u), k''(u), k^{(1,0)}(u, x): derivatives are those by the arguments."""
+        text = latex_name(law.data)
+        if any(law.orders):
+            one = len(law.orders) == 1 and law.orders[0] <= 3
+            text += "'" * law.orders[0] if one else f"^{{({','.join(map(str, law.orders))})}}"
+        given = ", ".join(map(self._print, law.args))
+        inner = f"\\left({given}\\right)" if len(law.args) == 1 and law.args[0].is_Add else given
+        text += f"({inner})"
+        return text if exp is None else f"\\left({text}\\right)^{{{exp}}}"
 
     def _print_FieldIntegral(self, integral: FieldIntegral, exp: str | None = None) -> str:  # noqa: N802
         integrand, variable, lower, upper = (self._print(a) for a in integral.args)

@@ -18,10 +18,13 @@ import torch
 from torch import Tensor
 
 from cnf.operators.coefficients import DataFunction, Datum, factors
-from cnf.operators.evaluation import evaluate, repeated
+from cnf.operators.detail import Detail
+from cnf.operators.evaluation import evaluate, evaluate_all, repeated
+from cnf.operators.field_functions import Jet
 
 NEGLIGIBLE = 1e-19  # parts of a sum this much smaller than its largest value anywhere do not show
 ROUNDING = 1e-10  # a kink at the edge of a cell, up to this share of what its argument does there, is not inside
+LOOKS = {1: 9, 2: 5, 3: 3}  # at the field in a cell, along every variable
 SMOOTH_POWER = 8  # powers up to which polynomials are followed by the nodes of any cell
 SATURATED = {sp.tanh: 20.0, sp.erf: 7.0}  # arguments beyond which these are constant to rounding
 
@@ -56,7 +59,8 @@ class Ranges:
     """The bounds of expressions in cells `lower`, `upper` (B, V) of the variables.
 
     All else in the expressions stands for its values at the points: `values` as in `evaluate`. `cut` are the arguments
-    of kinks at which cells are divided anyway. `doubts` collects what is not known of callables.
+    of kinks at which cells are divided anyway. `doubts` collects what is not known of callables. Jets are those of a
+    known field: values and slopes are looked at in every cell, its detail says how much may lie between the looks.
     """
 
     variables: Sequence[sp.Symbol]
@@ -67,6 +71,7 @@ class Ranges:
     like: Tensor
     cut: frozenset[sp.Expr] = frozenset()
     doubts: set[str] | None = None
+    detail: Detail | None = None  # of the field whose jets are in the expressions
     shared: dict[sp.Expr, Bounds | None] = field(default_factory=dict)  # what occurs several times, worked out once
 
     def of(self, node: sp.Expr) -> Bounds:
@@ -98,6 +103,8 @@ class Ranges:
             return self._product([self._of(a) for a in factors(node)])
         if node.is_Pow:
             return self._power(*node.args)
+        if isinstance(node, Jet) and self.detail is not None:
+            return self._jet(node, self.detail)
         if isinstance(node, DataFunction):
             return self._callable(node)
         if isinstance(node, sp.Max | sp.Min):
@@ -211,15 +218,48 @@ class Ranges:
                 )
             lengths = np.full(len(node.args), np.inf)
         # Two looks at every cell tell the size; the length then bounds the slope.
-        largest = np.zeros(self.lower.shape[0])
-        for share in (0.25, 0.75):
-            inside = torch.as_tensor(self.lower + share * (self.upper - self.lower)).to(self.like)
-            values = {**self.values, **{s: inside[None, :, v] for v, s in enumerate(self.variables)}}
-            like = self.like[:, :1].expand(-1, inside.shape[0])
-            seen = evaluate(node, values, self.data, like).detach().to(torch.float64).abs()
-            largest = np.maximum(largest, seen.expand(like.shape).amax(dim=0).cpu().numpy())
+        both = np.repeat([[0.25], [0.75]], self.lower.shape[1], axis=1)
+        ((least, most),) = self._seen([node], both)
+        largest = np.maximum(np.abs(least), np.abs(most))
         pace = sum(self._of(a).slope / lengths[k] for k, a in enumerate(node.args))
         return Bounds(-2 * largest, 2 * largest, _times(pace, 2 * largest[:, None]), pace)
+
+    def _jet(self, node: Jet, detail: Detail) -> Bounds:
+        """A derivative of a known field: what is seen of it in a cell, and what its slopes may add between the looks.
+
+        A cell that is resolved spans few natural units of the field, and the looks are close beside those. Slopes are
+        looked at themselves; twice their largest covers what they do in between.
+        """
+        where = [self._of(a) for a in node.args]
+        boxes = (np.stack([b.lower for b in where], axis=1), np.stack([b.upper for b in where], axis=1))
+        paces = detail.pace(*boxes)  # (B, D)
+        pace = np.sum([_times(paces[:, k, None], b.slope) for k, b in enumerate(where)], axis=0)
+        along = [k for k, b in enumerate(where) if b.slope.any()]
+        each = LOOKS.get(len(self.variables), 2)
+        shares = (
+            np.stack(np.meshgrid(*[np.arange(each)] * len(self.variables)), -1).reshape(-1, len(self.variables)) + 0.5
+        ) / each
+        (least, most), *slopes = self._seen([node, *(node.fdiff(k + 1) for k in along)], shares)
+        steepest = {k: 2 * np.maximum(np.abs(a), np.abs(b)) for k, (a, b) in zip(along, slopes, strict=True)}
+        slope = np.sum(
+            [np.zeros_like(pace), *(_times(where[k].slope, s[:, None]) for k, s in steepest.items())], axis=0
+        )
+        between = (slope * (self.upper - self.lower)).sum(axis=1) / (2 * each)
+        return Bounds(least - between, most + between, slope, pace)
+
+    def _seen(self, nodes: Sequence[sp.Expr], shares: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The least and the largest value of expressions in every cell, (B,) each, at `shares` (n, V) of its sides."""
+        count = self.lower.shape[0]
+        found = [(np.full(count, np.inf), np.full(count, -np.inf)) for _ in nodes]
+        like = self.like[:, :1].expand(-1, count)
+        for share in shares:
+            inside = torch.as_tensor(self.lower + share * (self.upper - self.lower)).to(self.like)
+            values = {**self.values, **{s: inside[None, :, v] for v, s in enumerate(self.variables)}}
+            for k, seen in enumerate(evaluate_all(nodes, values, self.data, like)):
+                shown = seen.detach().to(torch.float64).expand(like.shape)
+                least, most = shown.amin(dim=0).cpu().numpy(), shown.amax(dim=0).cpu().numpy()
+                found[k] = (np.minimum(found[k][0], least), np.maximum(found[k][1], most))
+        return found
 
     def _function(self, function: type[sp.Expr], u: Bounds, argument: sp.Expr) -> Bounds:
         if function in (sp.Abs, sp.sign):

@@ -94,6 +94,10 @@ class Expansion(ABC):
         off = self.with_last_bits_off().applied(some, (chosen.shape[0], shape[1])) - found[chosen]
         return found, torch.zeros_like(found).index_copy(0, chosen, off.abs())
 
+    def tied_as(self, basis: Basis) -> Expansion:
+        """The same, measured by the ties of a basis as they are, not as they were linearised to solve for it."""
+        return self
+
     @abstractmethod
     def with_last_bits_off(self) -> Expansion:
         """The same with every weight off by its last bit, up or down."""

@@ -291,17 +291,20 @@ class Holder:
         operator, side = self._operator(constraint.operator), constraint.right_hand_side
         source, data = self._learnable(side.source), {k: self._learnable(v) for k, v in side.data.items()}
         points = self._learnable(constraint.points)  # values follow from the right-hand side
+        nonlinear = None if constraint.nonlinear is None else constraint.nonlinear.with_data(self._learnable)
         tables = (side.source, *side.data.values(), *(v for _, v in constraint.operator.data))
         self.surroundings.watch_versions(t for t in (points, constraint.values, *tables) if _is_table(t))
         if (
             operator is constraint.operator
+            and nonlinear is constraint.nonlinear
             and source is side.source
             and points is constraint.points
             and all(data[k] is v for k, v in side.data.items())
         ):
             return constraint
         side = replace(side, source=source, data=data)
-        return self._keep(constraint, replace(constraint, operator=operator, right_hand_side=side, points=points))
+        made = replace(constraint, operator=operator, right_hand_side=side, points=points, nonlinear=nonlinear)
+        return self._keep(constraint, made)
 
     def _brought(self, part: Tie | Guide) -> object:
         """What functions bring along holds conditions, with what can be learnt in them."""

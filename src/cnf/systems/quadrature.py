@@ -2,16 +2,20 @@
 
 When a field is made, and again when its parameters have moved, the ranges of an integral are divided until nothing that
 is known of coefficients, basis and base can hide inside a cell (`cnf.operators.cells`), then until two different rules
-agree on every basis function and on the base. After each solve the second rule is applied to the field itself, and what
-it says differently counts as residual. Where something is not known (a callable, a network of one's own) or cannot be
-resolved, two rules that agree prove nothing: the constraint is unmeasured.
+agree on every basis function and on the base. Integrals of nonlinear expressions wait for a field: once the iteration
+has found one, they are resolved around it, and it goes on with the new rules. After each solve the second rule is
+applied to the field itself, and what it says differently counts as residual. Where something is not known (a callable,
+a network of one's own) or cannot be resolved, two rules that agree prove nothing: the constraint is unmeasured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
+import sympy as sp
 import torch
 from torch import Tensor
 
@@ -21,6 +25,9 @@ from cnf.errors import BasisError
 from cnf.operators.cells import Partition, partitions
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe, Request, by_place, combine, has_integrals, probe_at, wanted
+from cnf.operators.field_functions import has_jets
+from cnf.operators.forward import MultiIndex
+from cnf.operators.nonlinear import State
 from cnf.operators.operator import Operator
 from cnf.operators.place import Place
 from cnf.operators.rules import Rule
@@ -32,6 +39,9 @@ ROUNDS = 40  # of halving
 MOST_VALUES = 2**38  # of all functions at all nodes of an integral: hours
 MINUTES = 2**34  # values up to which cells are halved
 MOST_WORK = 2**29  # values of functions looked at while halving: what two rules still say differently is measured later
+
+STILL = 1e-12  # of an integral of a nonlinear expression that two rules may say differently after another step
+NOT_FOLLOWED = "the integral of a nonlinear expression is resolved once the iteration has converged, which it has not"
 
 Judge = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), K requests -> (P, K, N): what must agree
 
@@ -51,6 +61,12 @@ def function_judge(function: FieldFunction) -> Judge:
     return rows
 
 
+def one_judge(points: Tensor, requests: Sequence[Request]) -> Tensor:
+    """The function that is 1 everywhere, of which only values are asked for."""
+    weights = [next(iter(request.weights.values())).expand(points.shape[0]) for request in requests]
+    return torch.stack(weights, dim=1)[..., None]
+
+
 def resolve(
     constraints: Sequence[Constraint], detail: Detail, judges: Callable[[], Sequence[tuple[Judge, int]]]
 ) -> tuple[Constraint, ...]:
@@ -60,18 +76,37 @@ def resolve(
     """
     with torch.no_grad():
         stale = [has_integrals(c.operator) and _is_stale(c, detail) for c in constraints]
-        if not any(stale):
-            return tuple(constraints)
-        known = judges()
-        return tuple(
-            c.ruled(find_rules(c.operator, c.points, detail, known)) if renew else c
-            for c, renew in zip(constraints, stale, strict=True)
-        )
+        known = judges() if any(stale) else ()
+        renewed = []
+        for c, renew in zip(constraints, stale, strict=True):
+            if renew and c.nonlinear is not None:
+                c = c.ruled(first_rules(c, detail))
+            elif renew:
+                c = c.ruled(find_rules(c.operator, c.points, detail, known))
+            renewed.append(c)
+        return tuple(renewed)
+
+
+def first_rules(constraint: Constraint, detail: Detail) -> dict[Place, Rule]:
+    """Rules that follow the functions and what is written out, for a nonlinear condition before a field is known.
+
+    What depends on the field is looked at when there is one; until then the condition is in doubt.
+    """
+    operator = constraint.operator
+    rows = [
+        [term.replaced(coefficient=sp.S.One) if has_jets(term.coefficient) else term for term in row]
+        for row in operator.rows
+    ]
+    known = Operator.of(rows, operator.frame, dict(operator.data))
+    found = {place: partition.rule for place, partition in partitions(known, constraint.points, detail).items()}
+    return {place: replace(rule, needs=None, doubt=rule.doubt or NOT_FOLLOWED) for place, rule in found.items()}
 
 
 def _is_stale(constraint: Constraint, detail: Detail) -> bool:
     if not constraint.rules:
         return True
+    if constraint.nonlinear is not None:
+        return False  # these are looked at again around every field that is found
     operator, points = constraint.operator, constraint.points
     return any(
         rule.needs is None or Partition.in_use(operator, place, points, detail, rule).outgrew(rule.needs)
@@ -80,16 +115,27 @@ def _is_stale(constraint: Constraint, detail: Detail) -> bool:
 
 
 def find_rules(
-    operator: Operator, points: Tensor, detail: Detail, judges: Iterable[tuple[Judge, int]]
+    operator: Operator,
+    points: Tensor,
+    detail: Detail,
+    judges: Iterable[tuple[Judge, int]],
+    beside: Operator | None = None,
 ) -> dict[Place, Rule]:
-    """Rules on which two different sets of nodes agree, as far as they can be refined."""
+    """Rules on which two different sets of nodes agree, as far as they can be refined.
+
+    They also serve the same integrals `beside`, in an operator on the function that is 1 everywhere.
+    """
     spread = torch.linspace(0, points.shape[0] - 1, min(points.shape[0], LOOKED_AT)).round().long()
     found, known = {}, list(judges)
     with torch.no_grad():
-        for place, partition in partitions(operator, points, detail).items():
+        for place, partition in partitions(operator, points, detail, beside).items():
             most = _affordable(partition.rule, points.shape[0], max((size for _, size in known), default=1))
+            some = points[spread.to(points.device)]
             for judge, size in known:
-                partition = _agreed(operator, place, partition, points[spread.to(points.device)], judge, size, most)
+                partition = _agreed(operator, place, partition, some, judge, size, most)
+            for there in by_place(beside) if beside is not None else ():
+                if there.integrals == place.integrals:
+                    partition = _agreed(beside, there, partition, some, one_judge, 1, most)  # type: ignore[arg-type]
             found[place] = partition.rule
     return found
 
@@ -155,20 +201,56 @@ def _summed(probe: Probe, cells: int, judge: Judge) -> tuple[Tensor, Tensor]:
     return found.sum(dim=2), found.abs().sum(dim=(1, 2))
 
 
-def quadrature_errors(
-    applied: Callable[[Sequence[Probe], tuple[int, int]], Tensor], constraints: Sequence[Constraint]
-) -> dict[str, Tensor]:
+class Applied(Protocol):
+    """A solved field, as far as checking its integrals goes."""
+
+    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor: ...
+
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]: ...
+
+
+def quadrature_errors(solution: Applied, constraints: Sequence[Constraint]) -> dict[str, Tensor]:
     """|checking rule - rule| of the solved field, (P, R), for every constraint with integrals."""
     found = {}
     with torch.no_grad():
         for c in constraints:
             if has_integrals(c.operator):
-                shape = (c.values.shape[0], c.values.shape[1])
                 places = {p for p in by_place(c.operator) if p.integrals}
                 rules = {p: c.rules[p] if p in c.rules else Rule.plain(len(p.integrals)) for p in places}
                 other = c.ruled({place: rule.checking() for place, rule in rules.items()})
-                found[c.name] = (applied(other.expanded(), shape) - applied(c.expanded(), shape)).abs()
+                found[c.name] = (asked_of(solution, other) - asked_of(solution, c.ruled(rules))).abs()
     return found
+
+
+def asked_of(solution: Applied, constraint: Constraint) -> Tensor:
+    """What a condition makes of a field, all but its right-hand side, (P, R)."""
+    shape = (constraint.values.shape[0], constraint.values.shape[1])
+    probes = constraint.linear_part
+    found = solution.applied(probes, shape) if probes else torch.zeros_like(constraint.values)
+    return found if constraint.nonlinear is None else found + constraint.beyond(solution)[0]
+
+
+def resolve_around(
+    constraint: Constraint, state: State, detail: Detail, judges: Iterable[tuple[Judge, int]]
+) -> Constraint:
+    """A nonlinear condition with rules for its integrals that follow the field `state` and the functions around it."""
+    assert constraint.nonlinear is not None
+    around, values = constraint.nonlinear.around(state), constraint.nonlinear.values_around(state)
+    with torch.no_grad():
+        return constraint.ruled(find_rules(around, constraint.points, detail, judges, values))
+
+
+def still_resolved(solution: Applied, constraint: Constraint, detail: Detail) -> bool:
+    """Whether the rules of a nonlinear condition, found around a field nearby, follow this one as well."""
+    assert constraint.nonlinear is not None
+    around, values = constraint.nonlinear.around(solution), constraint.nonlinear.values_around(solution)
+    for place, rule in constraint.rules.items():
+        if rule.needs is None:
+            return False
+        if Partition.in_use(around, place, constraint.points, detail, rule, values).outgrew(rule.needs):
+            return False
+    off = quadrature_errors(solution, [constraint])[constraint.name]
+    return bool((off <= STILL * (asked_of(solution, constraint).abs() + 1e-300)).all())
 
 
 def doubts(constraints: Sequence[Constraint]) -> dict[str, str]:

@@ -17,7 +17,9 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
 from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
-from cnf.operators.expansion import Probe
+from cnf.operators.expansion import Probe, Request
+from cnf.operators.forward import MultiIndex
+from cnf.operators.nonlinear import State
 from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
@@ -326,6 +328,10 @@ class CellExpansion(Expansion):
         found = torch.cat(parts) if parts else self.weights.new_zeros(0, len(probe.requests))
         return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 
+    def tied_as(self, basis: Basis) -> Expansion:
+        assert isinstance(basis, Piecewise)
+        return replace(self, ties=tuple(replace(tie, condition=tie.condition.renewed()) for tie in basis.ties))
+
     def with_last_bits_off(self) -> Expansion:
         return replace(self, weights=last_bits_off(self.weights))
 
@@ -337,6 +343,7 @@ class CellExpansion(Expansion):
 
     def jump(self, tie: Tie) -> Jump:
         """What a tie misses, L f of one cell - L f of the other - g, by the way queries take."""
+        tie = tie.around(self.beside)  # around the field itself, one that is not linear misses what it misses
         found = []
         for condition, cells, _ in tie.sides():
             total = self.weights.new_zeros(tuple(tie.condition.values.shape))
@@ -348,3 +355,21 @@ class CellExpansion(Expansion):
         conditions = tuple(condition for condition in (tie.condition, tie.beyond) if condition is not None)
         first, second = found
         return Jump(conditions, first - second - tie.condition.values, first.abs().maximum(second.abs()))
+
+    def beside(self, cells: Tensor) -> State:
+        """The field of the given cells (P,), at as many points."""
+        return InCells(self, cells)
+
+
+@dataclass(frozen=True, eq=False)
+class InCells:
+    """An expansion in the given cells (P,), wherever its points are found otherwise."""
+
+    expansion: CellExpansion
+    cells: Tensor
+
+    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        one, width = torch.ones((), dtype=x.dtype), self.expansion.weights.shape[1]
+        requests = tuple(Request(c, {index: one}) for index in indices for c in range(width))
+        found = self.expansion.in_cells(Probe(x, 1, tuple(range(len(requests))), requests), self.cells)
+        return {index: found[:, k * width : (k + 1) * width] for k, index in enumerate(indices)}

@@ -95,6 +95,17 @@ class Names:
         self.used.add(name)
         return self._kinded(self._converted(name, given), at)
 
+    def is_callable(self, name: str) -> bool:
+        """Whether a name stands for a function, of points or of the field."""
+        given = self.given.get(name)
+        return callable(given) and not isinstance(given, sp.Basic | Tensor)
+
+    def use_law(self, name: str) -> None:
+        """Take note of a function that is called with the field."""
+        if name in self.given:
+            self.used.add(name)
+            self.data[name] = self.given[name]  # type: ignore[assignment]
+
     def _kinded(self, expression: sp.Expr, at: int) -> Value:
         """The coefficient, with how a bracket behind it is to be read."""
         if expression.has(DataFunction):

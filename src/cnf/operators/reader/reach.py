@@ -14,6 +14,7 @@ from cnf.operators.place import Place
 from cnf.operators.reader import notation
 from cnf.operators.reader.expressions import applied, power
 from cnf.operators.reader.factors import read_factor, scripted
+from cnf.operators.reader.laws import read_derivative_of_law, read_law
 from cnf.operators.reader.notation import Node, head, is_bare, is_round, is_token, scripts, start
 from cnf.operators.reader.values import Action, Item, Value, scalar
 
@@ -35,6 +36,10 @@ def read_item(reader: Reader, nodes: Sequence[Node], index: int) -> tuple[list[I
         if following.type == "DOT":  # type: ignore[union-attr]
             return [Action(reader.calculus.divergence, -1, start(node), r"\nabla\cdot")], index + 2
         return [Action(reader.calculus.curl, -1 if flat else 0, start(node), r"\nabla\times")], index + 2
+    if following is not None and is_round(following):
+        slope = read_derivative_of_law(reader, node, following)
+        if slope is not None:
+            return [scripted(reader, slope, scripts(following))], index + 2
     item = read_factor(reader, node)
     if item is None:
         return [], index + 1
@@ -214,6 +219,10 @@ def _called(reader: Reader, value: Value, bracket: Node) -> list[Item]:
         if value.kind in ("number", "rows"):
             return [value, *_factor(reader, bracket)]
     arguments = [reader.value(reader.sum(part.children[0])) for part in parts]
+    if value.kind == "callable" and any(argument.has_field for argument in arguments):
+        law = read_law(reader, value, bracket, arguments)
+        if law is not None:
+            return [scripted(reader, law, scripts(bracket))]
     if value.kind in ("expression", "callable", "field", "power") and len(parts) == 1 and arguments[0].has_field:
         return [value, scripted(reader, arguments[0], scripts(bracket))]
     varies = value.kind == "power" and any(

@@ -22,6 +22,7 @@ from cnf.operators.coefficients import DataFunction, Datum
 from cnf.operators.evaluation import evaluate
 from cnf.operators.field_functions import Jet
 from cnf.operators.frame import symbol
+from cnf.operators.nonlinear import with_even_states
 from cnf.operators.ranges import Bounds, Ranges
 from cnf.pde.patches.layout import cut_together, gauss, tensor_grid
 
@@ -131,7 +132,8 @@ def known_formulas(
     if axis is None and not sides_only:
         terms = [term for row in equation.operator.rows for term in row if term.place.is_here]
         once = dict.fromkeys(term.coefficient for term in terms)  # k of div(k grad u) is the coefficient of several
-        found += [(coefficient, dict(equation.operator.data)) for coefficient in once]
+        data = dict(equation.operator.data)
+        found += [(with_even_states(coefficient, data), data) for coefficient in once]
     return [
         Formula(expression, frame.coordinates, data, axis, position, meets, hidden=_may_hide(expression, coordinates))
         for expression, data in found

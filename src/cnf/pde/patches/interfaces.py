@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import sympy as sp
 import torch
 from torch import Tensor
 
@@ -13,10 +14,15 @@ from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.errors import ProblemError
 from cnf.operators import partial
 from cnf.operators.coefficients import Datum, as_coefficient
+from cnf.operators.field_functions import PREFIX, Jet
+from cnf.operators.field_jets import as_jet
+from cnf.operators.nonlinear import NonlinearOperator
 from cnf.operators.operator import Operator, Term
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.question import Question
 from cnf.pde.patches.shaped_layout import Border
+
+Flux = Operator | NonlinearOperator
 
 
 def interface_ties(question: Question, orders: Sequence[Orders], number: int, kind: str, border: Border) -> list[Tie]:
@@ -41,9 +47,10 @@ def interface_ties(question: Question, orders: Sequence[Orders], number: int, ki
     elif not given:
         refuse_ambiguous(orders[face.first], orders[face.second], between)
         flows = [conormals(orders[k], normals) for k in (face.second, face.first)]
-        for k, (there, here) in enumerate(zip(*flows, strict=True)):
+        for k, (ahead, behind) in enumerate(zip(*flows, strict=True)):
             label = "[flux]" if len(flows[0]) == 1 else f"[flux {k + 1}]"
-            found.append(_tie(there, here, points, second, first, f"{label} between {between}"))
+            sides = as_laws(ahead, behind, between)
+            found.append(_tie(*sides, points, second, first, f"{label} between {between}"))
     return found
 
 
@@ -51,8 +58,31 @@ def _kind(operator: Operator) -> str:
     return "fluxes" if operator.order else "values"
 
 
-def _tie(there: Operator, here: Operator, points: Tensor, second: Tensor, first: Tensor, name: str) -> Tie:
-    frame = there._needs_frame()
+def as_laws(there: Operator, here: Operator, between: str) -> tuple[Flux, Flux]:
+    """Fluxes with the field in their coefficients: nonlinear, unless both sides have the same coefficients."""
+    sides = [[(term.key, term.coefficient) for term in flow.rows[0]] for flow in (there, here)]
+    own = [{name: datum for name, datum in flow.data if not name.startswith(PREFIX)} for flow in (there, here)]
+    normal = {f"n_{name}" for name in there._needs_frame().coordinates}
+    same = own[0].keys() == own[1].keys() and all(own[0][n] is own[1][n] for n in own[0] if n not in normal)
+    jets = {jet for side in sides for _, coefficient in side for jet in coefficient.atoms(Jet)}
+    if not jets or (sides[0] == sides[1] and same):
+        return there, here
+    if any(any(jet.orders) for jet in jets):
+        raise ProblemError(
+            f"the flux between {between} does not follow from coefficients that depend on the slope of the field and "
+            "jump; say what must not jump there: on = 'interface', '[ ... ] = 0'"
+        )
+    laws = []
+    for flow, data in zip((there, here), own, strict=True):
+        frame = flow._needs_frame()
+        whole = sp.Add(*(as_jet(term, frame) for term in flow.rows[0]))
+        laws.append(NonlinearOperator.of([((), whole)], frame, data))
+    return laws[0], laws[1]
+
+
+def _tie(there: Flux, here: Flux, points: Tensor, second: Tensor, first: Tensor, name: str) -> Tie:
+    frame = there.frame
+    assert frame is not None
     conditions = [make_constraint(name, operator, points, RightHandSide(0.0, frame)) for operator in (there, here)]
     return Tie(conditions[0], second, first, None if there is here else conditions[1])
 

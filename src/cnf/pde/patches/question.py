@@ -56,6 +56,9 @@ class InterfaceCondition(Protocol):
         """The numbers of those it holds on."""
         ...
 
+    @property
+    def is_linear(self) -> bool: ...
+
     def operator(self, interface: int) -> Operator: ...
 
     def at(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
@@ -83,7 +86,7 @@ class Question:
 
     @property
     def is_linear(self) -> bool:
-        return all(c.nonlinear is None for c in self.constraints)
+        return all(c.nonlinear is None for c in self.constraints) and all(jump.is_linear for jump in self.jumps)
 
     def after(self, state: State, called: str = "") -> Question:
         """The same question where a field is known that nearly answers it; a linear one is what it is."""

@@ -36,6 +36,10 @@ class TurnedJump:
     def interfaces(self) -> Mapping[int, int]:
         return self.jump.interfaces
 
+    @property
+    def is_linear(self) -> bool:
+        return self.jump.is_linear
+
     def operator(self, interface: int) -> Operator:
         return self.turned_operator(self.jump.operator(interface))
 

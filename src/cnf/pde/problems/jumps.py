@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -49,9 +50,19 @@ class Jump:
         return f"{self.equation.name} ({self.regions.names[face.first]} to {self.regions.names[face.second]})"
 
     def operator(self, interface: int) -> Operator:
-        """What is asked of the second side, at some points."""
-        points, normals = self.regions.interfaces[interface].sample(2, 0)
-        return self.at(interface, torch.from_numpy(points), torch.from_numpy(normals))[0].operator
+        """What stands between the brackets, of the first side, at some points."""
+        face, turned = self.regions.interfaces[interface], self.interfaces[interface]
+        points, normals = map(torch.from_numpy, face.sample(2, 0))
+        return self._constraint(NOTHING, face.first, interface, points, turned * normals).operator
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether it is linear in the field, on all of its interfaces."""
+        found: list[Constraint] = []
+        for number in self.interfaces:
+            points, normals = map(torch.from_numpy, self.regions.interfaces[number].sample(2, 0))
+            found += self.at(number, points, normals)
+        return all(condition.nonlinear is None for condition in found)
 
     def in_parts(self, interface: int) -> tuple[Constraint, dict[str, Constraint]]:
         """At some points: the condition with its right-hand side, and what stands between the brackets in both regions.
@@ -72,6 +83,8 @@ class Jump:
         """
         face, turned = self.regions.interfaces[interface], self.interfaces[interface]
         both, out = (face.second, face.first), turned * normals
+        if self.has_field_beside(interface, points, normals):
+            return self._with_field_beside(interface, points, normals)
         second, first = (self._constraint(self.side, n, interface, points, out) for n in both)
         lone = [self._constraint(NOTHING, n, interface, points, out) for n in both]
         sides = [second.values - lone[0].values, first.values - lone[1].values]
@@ -95,6 +108,29 @@ class Jump:
         inside = lone[0].values - lone[1].values  # known parts between the brackets jump as well
         return second.with_values(turned * sides[0] + inside), first
 
+    def has_field_beside(self, interface: int, points: Tensor, normals: Tensor) -> bool:
+        """Whether the field stands on the right-hand side as well, as in [k \\partial_n u] = h u."""
+        known = (self.regions.interfaces[interface].first, interface, points, normals)
+        whole, alone = (self._constraint(side, *known) for side in (self.side, NOTHING))
+        return whole.to_latex() != alone.to_latex()
+
+    def _with_field_beside(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
+        """The field on the right-hand side is that of the side which the normal of the equation points to."""
+        face, turned = self.regions.interfaces[interface], self.interfaces[interface]
+        known = (interface, points, turned * normals)
+        ahead, behind = (face.second, face.first)[::turned]
+        pointed_to, other = self._constraint(self.side, ahead, *known), self._constraint(NOTHING, behind, *known)
+        alone = self._constraint(NOTHING, ahead, *known)
+        if bool(other.values.any()) or bool(alone.values.any()) or other.right_hand_side.learnable:
+            raise ProblemError(
+                "there is a term without the field between the brackets, and the field on the right; take that term to "
+                "the right of the equation",
+                self.where,
+            )
+        if turned == 1:
+            return pointed_to, other
+        return other.with_values(-pointed_to.values), pointed_to
+
     def _constraint(self, side: str, region: int, interface: int, points: Tensor, normals: Tensor) -> Constraint:
         known = self.parameters[self.regions.names[region]]
         names = self.inner_names if side == NOTHING else self.names
@@ -102,9 +138,16 @@ class Jump:
         if "n" in names and "n" not in known:
             given["n"] = normals
         try:
-            return self.space.constraint(f"{self.inner} = {side}", at=points, name=self.name(interface), **given)
+            made = self.space.constraint(f"{self.inner} = {side}", at=points, name=self.name(interface), **given)
         except CnfError as error:
             raise ProblemError(in_file(error), self.where) from None
+        if made.nonlinear is not None and not all(term.place.is_here for row in made.operator.rows for term in row):
+            raise ProblemError(
+                "a condition between regions that is not linear speaks of the field on both sides of the interface, "
+                "not at other points or in integrals",
+                self.where,
+            )
+        return made
 
 
 def read_places(equation: Equation, regions: Regions | None) -> dict[int, int]:

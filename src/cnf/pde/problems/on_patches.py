@@ -187,7 +187,8 @@ def look_across(question: Question, solution: Solution, probes: Probes) -> Betwe
         points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
         border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
         for kind in ("values", "fluxes"):
-            for tie in interface_ties(question, orders, number, kind, border):
+            for given in interface_ties(question, orders, number, kind, border):
+                tie = given.around(expansion.beside)
                 off = expansion.jump(tie).off.abs()
                 natural = natural_sizes([*solution.constraints, tie.condition])[-1]
                 mean[tie.condition.name] = float(off.mean()) / natural

@@ -107,7 +107,7 @@ def _read(value: object, frame: Frame, known: Mapping[str, Parameter], where: tu
             return value
         return sp.Float(check_number(float(value.detach()), where, positive=False))
     if isinstance(value, str):
-        return read_expression(value, frame, dict(known))
+        return read_expression(value, frame, dict(known), with_field=True)
     if isinstance(value, int) and not isinstance(value, bool):
         return sp.Integer(value)
     return sp.Float(check_number(value, where, positive=False))

@@ -68,7 +68,8 @@ def refuse_open(answer: Answer, fitted: bool = False) -> None:
     problem = answer.problem
     if not answer.certificate.exact and not fitted:
         return
-    constraints = fewer_conditions(problem) or problem.constraints
+    # Near the answer: elsewhere conditions that are not linear may have other solutions, or none that is found.
+    constraints = [c.linearised(answer.solution) for c in fewer_conditions(problem) or problem.constraints]
     probes = problem.domain.fill(PROBES, "halton", problem.seed)
     hints = check_problem(problem).missing
     lost = 0.0
