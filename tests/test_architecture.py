@@ -32,6 +32,8 @@ CORE = [
     ["storage"],
     ["solution"],
     ["solving"],
+    ["states"],
+    ["implicit"],  # gradients of what iterations converge to
     ["newton"],  # a sequence of solves
     ["field"],
     ["loading"],

@@ -20,13 +20,14 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
-from cnf.newton import solve_nonlinear, start_of
+from cnf.newton import solve_nonlinear
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.solution import Solution
 from cnf.solvers import Auto, Method
 from cnf.solving import base_function, solve_and_measure, with_rules
+from cnf.states import start_of
 from cnf.storage import write_field
 from cnf.systems.choosing import formulate
 from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of, refuse_transforms
