@@ -351,14 +351,14 @@ def attached(newton: Newton, run: Run) -> Solution:
     if run.convergence.stopped:  # no limit: the gradient is that of the last step
         again = newton.step(run.before)
         return again if again.expansion.like.requires_grad else run.solution
-    again = with_gradient(newton.step, run.solution)
-    if again is None:
+    found = with_gradient(newton.step, run.solution)
+    if found is None:
         return run.solution
     with torch.no_grad():
         scales = newton.scales(run.solution)
-        worst = newton.missed(Known(again), scales).worst
+        worst = newton.missed(Known(found), scales).worst
     if worst <= newton.tolerance:
-        return again
+        return found
     return with_gradient(newton.step, run.before) or run.solution  # near a singular one, a step more may lead away
 
 
