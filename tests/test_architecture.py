@@ -32,7 +32,7 @@ CORE = [
     ["storage"],
     ["solution"],
     ["solving"],
-    ["states"],
+    ["states", "stopping"],
     ["implicit"],  # gradients of what iterations converge to
     ["newton"],  # a sequence of solves
     ["field"],

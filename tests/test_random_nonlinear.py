@@ -64,3 +64,9 @@ def test_the_reference_evaluates_what_is_written():
     seen = looker.row(u * sp.diff(u, x) + sp.sin(sp.diff(u, x, 2)), np.array([[0.5]]), over=False)
     assert seen.value[0] == pytest.approx(0.125 * 0.75 + np.sin(3.0), abs=1e-12)
     assert looker.row(u**2, points.numpy(), over=True).value[0] == pytest.approx(1 / 7, abs=1e-13)
+
+
+def test_a_double_root_that_is_reached_is_not_called_unique():
+    """u^2 - 2 u + 1 = 0 by as many kernels as points: at u = 1 the conditions depend on no weight."""
+    outcome = attack(0, 637)
+    assert outcome.verdict == "exact" and "locally unique" not in outcome.said

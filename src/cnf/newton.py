@@ -18,7 +18,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -37,6 +36,7 @@ from cnf.operators.nonlinear import Constant, State
 from cnf.solution import Solution
 from cnf.solving import SAMPLE, base_function
 from cnf.states import Between, Differentiated, Known, Mixed
+from cnf.stopping import GROWS, NO_NUMBER, stalled, steady
 from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
@@ -50,16 +50,7 @@ SETTLED = 1e-9  # the next change, where conditions leave room: they hold long b
 ENOUGH = 1e-13  # missed, relative to the sizes of the terms: nothing but rounding
 SLOW, NEAR, KEPT = 0.1, 0.3, 4  # of a change that is left, how small it is then, and fields that are mixed
 FARTHER = 1e2  # times as much may be missed by a mixture: the next step makes up for it
-STEADY, SHARES = 10, (0.2, 0.9)  # steps that left such a share of what was missed: the linearisation is singular
 BLOWN_UP = 1e100
-NO_NUMBER = (
-    "a condition, or its slope, is not a number at the field that the iteration came to (a division by zero, a root or "
-    "logarithm of a negative number); give a start at which they are, nearer to the solution"
-)
-GROWS = (
-    "the iterates grow beyond all bounds: the solution may blow up before the end, or there is none; ask for less "
-    "time, or give a start near the solution"
-)
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
 Seen = Sequence[tuple[Tensor, tuple[MultiIndex, ...]]]  # places, and the derivatives looked at there
@@ -230,11 +221,11 @@ class Newton:
             slow = share == 1 and len(full) > 1 and SLOW * changes[-2] < change < NEAR
             mixed = self._mixed(full, scales, now) if slow else None
             state = mixed or (new if share == 1 else Known(Between(state, new, share)))
-        stopped = "" if best <= self.tolerance else stopped or _steady(merits, norms) or _stalled(missed)
+        stopped = "" if best <= self.tolerance else stopped or steady(merits, norms) or stalled(missed)
         if latest is None:
             return None
         solution, before = found or latest
-        told = Convergence(named, tuple(missed), tuple(changes), shortened, stopped, sensitivity)
+        told = Convergence(named, tuple(missed), tuple(changes), shortened, stopped, sensitivity=sensitivity)
         return Run(solution, told, before)
 
     def _mixed(self, full: Sequence[tuple[Known, Known]], scales: Sequence[Tensor], now: Missed) -> Known | None:
@@ -388,27 +379,3 @@ def residual(state: State, condition: Constraint) -> tuple[Tensor, Tensor]:
 
 def _shape(condition: Constraint) -> tuple[int, int]:
     return condition.values.shape[0], condition.values.shape[1]
-
-
-def _steady(merits: Sequence[float], norms: Sequence[float]) -> str:
-    """What is said if every step left the same share of what was missed, to the end; nothing if not."""
-    last = [m for m in merits if m > 0][-STEADY - 1 :]
-    shares = [after / before for before, after in pairwise(last)]
-    if len(shares) < STEADY or not all(SHARES[0] < s < SHARES[1] for s in shares):
-        return ""
-    if norms[-1] > 2 * norms[-STEADY]:  # what is missed falls beside terms that grow
-        return GROWS
-    return (
-        f"every step leaves {shares[-1]:.0%} of what the conditions were missed by, and the solution is never reached: "
-        "their linearisation is singular there. Ask for a multiple root itself (u = 0, not u^2 = 0), change a "
-        "parameter a little, or give a start near another solution"
-    )
-
-
-def _stalled(missed: Sequence[float]) -> str:
-    return (
-        f"after {len(missed) - 1} {'step' if len(missed) == 2 else 'steps'} the conditions are missed by "
-        f"{missed[-1]:.0e} of their terms and no longer get "
-        "closer. There may be no solution, or the start is too far from one: give a start near it, change a parameter "
-        "step by step, or use a finer basis (a smaller bandwidth, more functions)"
-    )

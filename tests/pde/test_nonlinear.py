@@ -165,9 +165,9 @@ def test_a_fold_on_patches_is_not_called_unique():
     assert "locally unique" not in found[3.513830719125162] and "nearly singular" in found[3.513830719125162]
 
 
-@pytest.mark.parametrize("equation", ["u^2 = -1", r"u'' = \ln(u) - 40", r"u'' + 9 e^u = 0"])
+@pytest.mark.parametrize("equation", ["u^2 = -1", r"u'' + 9 e^u = 0"])
 def test_a_problem_without_solution_says_so(equation: str):
-    """No real root, a logarithm of what is negative, Bratu's equation beyond the fold: NOT CONVERGED, and why."""
+    """No real root, Bratu's equation beyond the fold: NOT CONVERGED, and why."""
     asked = {"interior": equation} if equation == "u^2 = -1" else {"interior": equation, "boundary": "u = 0.1"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

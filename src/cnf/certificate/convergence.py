@@ -8,6 +8,7 @@ from itertools import pairwise
 
 LINEAR, ROUNDING = 0.25, 1e-11  # changes that fall no faster, and those that say nothing any more
 SENSITIVE, CURVED = 1e3, 1e-3
+FLAT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Convergence:
     changes: tuple[float, ...]  # of the field at the points of the conditions, step by step, relative to its size
     shortened: int = 0  # steps that the line search cut short
     stopped: str = ""  # why it ended without having converged; empty if it converged
+    flat: float = math.inf  # the least that the terms of a condition change with the field there, of their sizes
     sensitivity: float = math.nan  # the change of the field by the last step, over what the conditions missed before it
 
     @property
@@ -39,6 +41,8 @@ class Convergence:
         small, or the solution need not be the only one near. Next to a fold or a multiple root every change is about
         half the one before.
         """
+        if self.flat < FLAT:
+            return "a condition hardly changes with the field there"
         last = self.changes[-3:]
         rates = [after / before if before > 0 else 0.0 for before, after in pairwise(last)]
         if len(rates) == 2 and min(rates) > LINEAR and last[-1] > ROUNDING:
@@ -87,6 +91,7 @@ class Convergence:
         return plain | {
             "missed": [m if math.isfinite(m) else None for m in self.missed],
             "changes": [c if math.isfinite(c) else None for c in self.changes],
+            "flat": self.flat if math.isfinite(self.flat) else None,
             "steps": self.steps,
             "contraction": self.contraction if math.isfinite(self.contraction) else None,
             "sensitivity": self.sensitivity if math.isfinite(self.sensitivity) else None,

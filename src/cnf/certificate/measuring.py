@@ -104,6 +104,7 @@ def certify(
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution.applied, constraints)
         looks: list[Look] = []
+        flat = float("inf")
         for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
             look = _look(solution, probes, asked, _solver_residual(by_solver, i, shapes[i], asked), sample)
@@ -117,7 +118,9 @@ def certify(
             asked, off = constraint.values.detach().to(torch.float64), look.off
             scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
             if constraint.nonlinear is not None:
-                scale = term_sizes(solution, constraint).maximum(sizes[i] * asked_for[i])
+                terms = term_sizes(solution, constraint)
+                scale = terms.maximum(sizes[i] * asked_for[i])
+                flat = min(flat, float((sizes[i] * shown([i]) / terms.clamp_min(1e-300)).min()))
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
@@ -144,7 +147,7 @@ def certify(
         return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
     broken = any(not r.relative <= tolerance for r in residuals.values())  # ties count as well
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
-    convergence = solution.convergence
+    convergence = None if solution.convergence is None else replace(solution.convergence, flat=flat)
     if convergence is not None and measured == count and not broken and not unmeasured:
         convergence = convergence.held()
     return Certificate(
