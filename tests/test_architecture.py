@@ -33,6 +33,8 @@ CORE = [
     ["solution"],
     ["settling"],  # integrals follow the field that was found
     ["solving"],
+    ["stopping"],
+    ["implicit"],  # gradients of what iterations converge to
     ["newton"],  # a sequence of solves
     ["field"],
     ["loading"],

@@ -95,7 +95,7 @@ def test_the_amplitude_of_the_whole(sides, shown, whole):
     constraint = LINE.constraint("u", at=points, equals=torch.tensor(sides, dtype=torch.float64), name="data")
     sizes = [torch.ones(7, 1, dtype=torch.float64)]
     standing = [torch.arange(7)[:, None] < 3]
-    asked = amplitudes([constraint], sizes)
+    asked = amplitudes([constraint], sizes, lambda of: float("inf"))
     assert asked == [1e-9]
     assert whole_amplitudes([constraint], sizes, asked, standing, lambda numbers: shown) == [whole]
     none = [torch.zeros(7, 1, dtype=torch.bool)]

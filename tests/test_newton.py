@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
+from torch.func import functional_call
 
 import cnf
 from cnf.errors import CnfError, ViolationWarning
@@ -123,30 +124,90 @@ def test_conditions_without_a_number_anywhere_ask_for_a_start():
         cnf.ConstrainedField(waves(), [equation("u^2 = 1")], start=3.0)
 
 
-def test_gradients_are_those_of_the_solution():
-    """By coefficient, right-hand side and bandwidth against central differences of fresh solves."""
-    nu = torch.nn.Parameter(torch.tensor(0.7, dtype=torch.float64))
-    load = torch.nn.Parameter(torch.tensor(1.3, dtype=torch.float64))
-    asked = [equation(r"\nu u'' + u^2 u' = a e^x", nu=nu, a=load), begin(1.0)]
-    asked.append(LINE.constraint("u' = 0.5", at=START, name="slope"))
-    field = cnf.ConstrainedField(waves(60, 0.5), asked)
-    parameters = [nu, load, field.basis.log_bandwidth]
-    weights = torch.cos(7 * QUERY)
+@pytest.mark.parametrize(
+    ("latex", "count", "start"),
+    [
+        (r"a u'' + u u' + \sin(u)", 6, None),
+        ("u^3 + a u u'", 3, None),  # much is open: the smallest weights move along with the linearisation
+        ("a u^2 + (u')^2", 3, lambda x: 1 + x),
+    ],
+)
+def test_gradients_are_those_of_the_solution(latex: str, count: int, start):
+    """`gradcheck` by a parameter of the basis, a coefficient, data and the points of a query."""
+    points = torch.linspace(0.1, 1, count, dtype=torch.float64)[:, None]
 
-    def value() -> torch.Tensor:
-        return (weights * field.solve()(QUERY)).sum()
+    def values(bandwidth, coefficient, data, query):
+        asked = LINE.constraint(latex, at=points, equals=data, a=coefficient, name="equation")
+        field = cnf.ConstrainedField(waves(30, 0.5), [asked, begin(1.0)], start=start)
+        return functional_call(field, {"basis.log_bandwidth": bandwidth}, (query,))
 
-    found = torch.autograd.grad(value(), parameters)
-    for parameter, slope in zip(parameters, found, strict=True):
+    given = (
+        waves(30, 0.5).log_bandwidth.detach().clone(),
+        torch.tensor(0.7, dtype=torch.float64),
+        torch.linspace(1, 1.5, count, dtype=torch.float64),
+        torch.tensor([[0.23], [0.77]], dtype=torch.float64),
+    )
+    given = tuple(tensor.requires_grad_() for tensor in given)
+    assert torch.autograd.gradcheck(values, given, eps=1e-5, atol=1e-6, rtol=1e-6, nondet_tol=1e-12)
+
+
+def test_gradients_do_not_depend_on_where_the_iteration_began():
+    """In training the last field is the next start: where much is open, value and gradient are the same anyway."""
+    points = torch.tensor([[0.2], [0.5], [0.9]], dtype=torch.float64)
+    field = cnf.ConstrainedField(waves(40, 0.4), [equation("u^2 + (u')^2 = 1 + x", points)], start=lambda x: 1 + x)
+    found = []
+    for shift in (0.0, 0.02):
         with torch.no_grad():
-            kept, step = parameter.clone(), 1e-5
-            sides = []
-            for sign in (1, -1):
-                parameter.copy_(kept + sign * step)
-                sides.append(float(value()))
-            parameter.copy_(kept)
-        expected = (sides[0] - sides[1]) / (2 * step)
-        assert abs(float(slope.sum()) - expected) < 2e-5 * max(1.0, abs(expected))
+            field.basis.log_bandwidth += shift
+        assert field.solve().certificate.exact
+        with torch.no_grad():
+            field.basis.log_bandwidth -= shift
+        value = field.solve()(QUERY).square().sum()
+        found.append((float(value.detach()), float(torch.autograd.grad(value, field.basis.log_bandwidth)[0].sum())))
+    assert found[0] == pytest.approx(found[1], rel=1e-7)
+
+
+def test_where_much_is_open_conditions_hold_to_rounding_all_the_same():
+    """u(0) = 1 and one integral of u^2: plain steps come closer by 0.3 each, 14 of them."""
+    mass = LINE.constraint(r"\int_0^1 u^2 \, dx = 1.2", name="mass")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ViolationWarning)
+        found = cnf.ConstrainedField(waves(), [begin(1.0), mass]).solve().certificate
+    assert found.worst < 1e-13 and found.convergence is not None and found.convergence.steps <= 10
+
+
+CRITICAL = 3.513830719125162  # u'' + a e^u = 0 between zeros has two solutions below, one here, none above
+
+
+@pytest.mark.parametrize(("a", "singular"), [(1.0, False), (3.3, False), (CRITICAL, True)])
+def test_a_fold_is_not_called_unique(a: float, singular: bool):
+    """Bratu's equation by as many conditions as there are powers of x: locally unique but for the fold itself."""
+    nodes = (1 - torch.cos(torch.pi * (torch.arange(14, dtype=torch.float64) + 0.5) / 14))[:, None] / 2
+    ends = LINE.constraint("u = 0", at=torch.tensor([[0.0], [1.0]], dtype=torch.float64), name="ends")
+    asked = [equation(r"u'' + a e^u = 0", nodes, a=a), ends]
+    found = cnf.ConstrainedField(cnf.bases.Polynomial(LINE, 15), asked).solve().certificate
+    assert found.exact and ("nearly singular" in str(found)) is singular
+    assert ("locally unique" in str(found)) is not singular
+    waved = cnf.ConstrainedField(waves(160, 0.1), asked).solve().certificate
+    assert "locally unique" not in str(waved)
+    assert not singular or "singular" in str(waved) or "NOT CONVERGED" in str(waved)
+
+
+def test_a_multiple_root_is_told():
+    """u^2 = 0: every step halves u, and no u but 0 itself holds relative to its size; u^2 = 2 u - 1 has u = 1."""
+    with pytest.warns(ViolationWarning):
+        found = cnf.ConstrainedField(waves(), [equation("u^2 = 0")], start=lambda x: 1 + x).solve().certificate
+    assert not found.exact and "multiple root" in found.advice() and "NOT CONVERGED" in str(found)
+    double = cnf.ConstrainedField(waves(), [equation("u^2 - 2 u = -1")]).solve().certificate
+    assert double.exact and "singular" in str(double)
+
+
+def test_what_blows_up_is_not_called_a_multiple_root():
+    """u' = u^2 from 1 over [0, 2] ends at x = 1."""
+    with pytest.warns(ViolationWarning):
+        found = cnf.ConstrainedField(waves(), [equation("u' = u^2", 2 * UNIT), begin(1.0)]).solve().certificate
+    assert not found.exact and found.convergence is not None and found.convergence.stopped
+    assert "multiple root" not in found.advice()
 
 
 def test_a_coefficient_is_recovered_from_sensors():

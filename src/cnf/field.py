@@ -20,7 +20,7 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
-from cnf.newton import solve_nonlinear, start_of
+from cnf.newton import solve_nonlinear
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
 from cnf.operators.nonlinear import State
@@ -32,6 +32,7 @@ from cnf.systems.choosing import formulate
 from cnf.systems.fingerprint import GLOBAL_HOOKS, fingerprint_of, refuse_transforms
 from cnf.systems.formulation import Expansion, Formulation, Plan, SavedWeights
 from cnf.systems.holding import Parts, hold_parts
+from cnf.systems.states import start_of
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 

@@ -5,9 +5,11 @@ ones: the field is found anew, not corrected, so that rough first steps leave no
 conditions see of a field, its jets at their points; the line search moves it towards the new field as far as the
 conditions, each relative to its size, are missed by less.
 
-Gradients: the iteration runs without a graph; its last steps are taken once more with one. A step depends on the state
-before it only by what the linearisation leaves to the smallest weights, so that few of them, as many as the contraction
-measured there asks for, give the derivative of the limit.
+Where conditions leave much open, the field of smallest weights moves along with the state, and steps come closer by
+the same share every time. Once that shows, the next state is the mixture of the last fields that would have moved least
+(Anderson's acceleration).
+
+Gradients: the iteration runs without a graph; what it converges to is differentiated by `cnf.implicit`.
 """
 
 from __future__ import annotations
@@ -28,30 +30,33 @@ from cnf.certificate.convergence import Convergence
 from cnf.certificate.sizes import extents, row_sizes
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
+from cnf.implicit import with_gradient
+from cnf.operators.expansion import expand
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import Constant, State
-from cnf.settling import settled
+from cnf.settling import Run, settled
 from cnf.solution import Solution
 from cnf.solving import SAMPLE, base_function
-from cnf.systems.assembly import applied, derived
+from cnf.stopping import GROWS, NO_NUMBER, stalled, steady
+from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
-from cnf.systems.sides import Between, Known, Sides, sides_of
+from cnf.systems.sides import Sides, sides_of
+from cnf.systems.states import Between, Differentiated, Known, Mixed
 from cnf.telling import tell
 
 MOST_STEPS = 40
 SHORTEST = 2.0**-10  # of a step, along the way to the new field
 FALLS = 0.5  # a step that leaves more than this of what was missed does not help any more, once all holds
+SETTLED = 1e-9  # the next change, where conditions leave room: they hold long before the weights are the smallest
 ENOUGH = 1e-13  # missed, relative to the sizes of the terms: nothing but rounding
-MOST_ATTACHED = 6  # steps that gradients go through
+SLOW, NEAR, KEPT = 0.1, 0.3, 4  # of a change that is left, how small it is then, and fields that are mixed
+FARTHER = 1e2  # times as much may be missed by a mixture: the next step makes up for it
 BLOWN_UP = 1e100
-NO_NUMBER = (
-    "a condition, or its slope, is not a number at the field that the iteration came to (a division by zero, a root or "
-    "logarithm of a negative number); give a start at which they are, nearer to the solution"
-)
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
+Seen = Sequence[tuple[Tensor, tuple[MultiIndex, ...]]]  # places, and the derivatives looked at there
 Solve = Callable[[Basis, Sequence[Constraint], Sequence[Tensor]], Expansion]  # linear conditions, what is to be made up
 
 
@@ -79,6 +84,8 @@ class Newton:
             raise CnfError("conditions between regions that are not linear cannot be used beside a base of their own")
         self.channels = len(held.basis.space.channels)
         self.lengths = extents(self.constraints)
+        basis, asked = held.basis, sum(c.rows for c in held.constraints) + held.basis.brought_conditions
+        self.leaves_room = asked < basis.size * (1 if basis.joint else self.channels)
 
     def fresh_base(self) -> BaseFunction | None:
         """The base as a function."""
@@ -124,7 +131,8 @@ class Newton:
         """The sizes of the linearised conditions, (P, R) each: by these, residuals of different kinds are compared."""
         found = []
         for c in self.constraints:
-            size = row_sizes(c.around(state).expanded(), _shape(c), self.lengths)
+            probes = c.expanded() if c.nonlinear is None else expand(c.nonlinear.around(state), c.points, c.rules)
+            size = row_sizes(probes, _shape(c), self.lengths)
             found.append(torch.where(size > 0, size, size.max() or 1.0))
         return found
 
@@ -152,82 +160,113 @@ class Newton:
         seen = (state.derivatives(c.points, [values])[values] for c in self.constraints)
         return max(float(found.abs().max()) for found in seen)
 
-    def jets(self, state: State) -> list[Tensor]:
-        """What the conditions see of a state: all derivatives they ask for, (P, K), constraint by constraint."""
+    def jets(self, state: Known, places: Seen) -> Tensor:
+        """What the conditions see of a state at places, derivatives in units of the lengths of the problem, (n,)."""
         found = []
-        for c in self.constraints:
-            frame = c.operator._needs_frame()
-            indices = sorted({frame.multi_index(term.derivatives) for row in c.operator.rows for term in row})
-            seen = state.derivatives(c.points, indices)
-            lengths = c.points.new_tensor(self.lengths)
-            found.append(torch.cat([seen[i] * (lengths ** lengths.new_tensor(i)).prod() for i in indices], dim=1))
-        return found
+        for x, indices in places:
+            lengths, seen = x.new_tensor(self.lengths), state.derivatives(x, indices)
+            found += [(seen[i] * (lengths ** lengths.new_tensor(i)).prod()).reshape(-1) for i in indices]
+        return torch.cat(found)
 
     # -- all steps -------------------------------------------------------------------------------------------------
 
-    def run(self, start: State, named: str) -> tuple[Solution, Convergence] | None:
+    def run(self, start: State, named: str) -> Run | None:
         """Steps until the conditions hold and nothing is gained any more, or until they no longer get closer.
 
         None if the conditions are no numbers at the start.
         """
-        state: State = Known(start)
-        found, best, latest = None, None, None
+        state = Known(start)
+        found: tuple[Solution, State] | None = None
+        best, latest, sensitivity = math.inf, None, math.nan
         missed: list[float] = []
+        merits: list[float] = []
+        norms: list[float] = []
         changes: list[float] = []
+        full: list[tuple[Known, Known]] = []  # states and the fields that followed, of the last steps in full length
         shortened, stopped, crawls = 0, "", 0
         for _ in range(MOST_STEPS):
             scales = self.scales(state)
             now = self.missed(state, scales)
             missed = missed or [now.worst]
+            merits.append(now.merit)
             if not all(bool(torch.isfinite(s).all()) for s in scales) or not math.isfinite(now.merit):
                 stopped = NO_NUMBER
                 break
             try:
-                solution = latest = self.step(state)
+                solution = self.step(state)
             except BasisError:  # derivatives of conditions are not numbers, though these are
                 stopped = NO_NUMBER
                 break
-            if not math.isfinite(solution.expansion.weight_norm) or solution.expansion.weight_norm > BLOWN_UP:
-                stopped = "the iterates grow beyond all bounds; give a start nearer to the solution, if there is one"
+            latest = (solution, state)
+            norms.append(solution.expansion.weight_norm)
+            if not math.isfinite(norms[-1]) or norms[-1] > BLOWN_UP:
+                stopped = GROWS
                 break
             new = Known(solution)
             change = self._change(state, new)
-            share, then = self._shared(state, new, scales, now)
+            if not changes and now.worst <= self.tolerance:  # of another basis, say: nothing would be better than it
+                share, then = 1.0, self.missed(new, scales)
+            else:
+                share, then = self._shared(state, new, scales, now)
             missed.append(then.worst)
             tell(f"Newton step {len(missed) - 1}: conditions missed by {then.worst:.0e}")
             changes.append(change * share)
             shortened += share < 1
-            if share == 1 and (best is None or then.worst <= best):
-                found, best = solution, then.worst
+            if share == 1 and then.worst <= max(best, ENOUGH):
+                found, best = latest, min(best, then.worst)
+                sensitivity = change / now.worst if now.worst > 0 else math.nan
             holds = share == 1 and then.worst <= self.tolerance
             crawls = crawls + 1 if share <= CRAWLING else 0
-            if share == 0 or crawls > PATIENCE or (holds and (then.worst <= ENOUGH or then.merit > FALLS * now.merit)):
-                stopped = "" if holds or (best or math.inf) <= self.tolerance else _stalled(missed)
+            rate = min(change / changes[-2], 1.0) if len(changes) > 1 and changes[-2] > 0 else 1.0
+            settled = not self.leaves_room or rate * change <= SETTLED
+            stuck = then.merit > FALLS * now.merit
+            done = stuck or then.worst <= ENOUGH if settled else stuck and len(changes) > 1 and rate > FALLS
+            if share == 0 or crawls > PATIENCE or (holds and done):
                 break
-            state = new if share == 1 else Known(Between(state, new, share))
-        else:
-            stopped = "" if best is not None and best <= self.tolerance else _stalled(missed)
-        shown = found or latest
-        if shown is None:
+            full = [*full, (state, new)][-KEPT:] if share == 1 else []
+            slow = share == 1 and len(full) > 1 and SLOW * changes[-2] < change < NEAR
+            mixed = self._mixed(full, scales, now) if slow else None
+            state = mixed or (new if share == 1 else Known(Between(state, new, share)))
+        stopped = "" if best <= self.tolerance else stopped or steady(merits, norms) or stalled(missed)
+        if latest is None:
             return None
-        return shown, Convergence(named, tuple(missed), tuple(changes), shortened, stopped)
+        solution, before = found or latest
+        told = Convergence(named, tuple(missed), tuple(changes), shortened, stopped, sensitivity=sensitivity)
+        return Run(solution, told, before)
 
-    def found(self, start: State | None) -> tuple[Solution, Convergence]:
+    def _mixed(self, full: Sequence[tuple[Known, Known]], scales: Sequence[Tensor], now: Missed) -> Known | None:
+        """The mixture of the last fields whose states would have changed least; None if it misses far more.
+
+        Of fields f_k that followed states s_k, sum a_k f_k with sum a_k = 1 and |sum a_k (f_k - s_k)| smallest.
+        """
+        places = full[-1][0].places
+        moved = [self.jets(new, places) - self.jets(state, places) for state, new in full]
+        against = torch.stack([m - moved[-1] for m in moved[:-1]], dim=1)  # (n, k)
+        sizes = torch.linalg.vector_norm(against, dim=0).clamp_min(1e-300)
+        found = torch.linalg.lstsq((against / sizes).to("cpu"), -moved[-1][:, None].to("cpu"), driver="gelsd").solution
+        shares = (found[:, 0].to(sizes) / sizes).tolist()
+        if not all(map(math.isfinite, shares)):
+            return None
+        mixture = Known(Mixed(tuple(new for _, new in full), (*shares, 1 - math.fsum(shares))))
+        return mixture if self.missed(mixture, scales).merit <= FARTHER * now.merit else None
+
+    def found(self, start: State | None) -> Run:
         """From the start that was given or, one after the other until one converges, from those that always are."""
-        best: tuple[Solution, Convergence] | None = None
+        best: Run | None = None
         for make, named in self.starts(start):
             state = make()
             if state is None:
                 continue
             tried = self.run(state, named)
-            if tried is not None and (best is None or min(tried[1].missed) < min(best[1].missed)):
+            if tried is not None and (best is None or tried.reached < best.reached):
                 best = tried
-            if best is not None and not best[1].stopped:
+            if best is not None and not best.convergence.stopped:
                 return best
         if best is None:
             raise NotANumberError(
                 "the nonlinear conditions are not numbers where the iteration begins (a division by zero, a root of a "
-                "negative number?); give a start at which they are: start=a field, or any function of points"
+                "negative number, a field that blew up?); give a start at which they are: start=a field, or any "
+                "function of points"
             )
         return best
 
@@ -262,12 +301,11 @@ class Newton:
             share /= 2
         return best
 
-    def _change(self, state: State, new: State) -> float:
-        """How far apart two states are at the points of the conditions, relative to the size of the second."""
-        before, after = self.jets(state), self.jets(new)
-        size = max(float(jets.abs().max()) for jets in after)
-        apart = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
-        found = apart / size if size else 0.0
+    def _change(self, state: Known, new: Known) -> float:
+        """How far apart two states are where the conditions look, relative to the size of the second."""
+        before, after = (self.jets(one, state.places) for one in (state, new))
+        size, apart = float(after.abs().max()), float((before - after).abs().max())
+        found = apart / size if size else (math.inf if apart else 0.0)
         return found if math.isfinite(found) else math.inf
 
 
@@ -289,10 +327,10 @@ def solve_nonlinear(
     with without_autocast(held.constraints[0].points.device):
         newton = Newton(held, solve, tolerance, on_violation)
         with torch.no_grad():
-            solution, convergence = settled(newton, newton.found(start))
-        keep(None if convergence.stopped else solution)
-        if torch.is_grad_enabled():
-            solution = attached(newton, solution, convergence)
+            run = settled(newton, newton.found(start))
+        convergence = run.convergence
+        keep(None if convergence.stopped else run.solution)
+        solution = attached(newton, run) if torch.is_grad_enabled() else run.solution
         seconds = held.seconds + time.perf_counter() - started
         solution = replace(solution, seconds=seconds, convergence=convergence)
         held.return_statistics()
@@ -301,26 +339,24 @@ def solve_nonlinear(
         sampled = training and solution.expansion.like.requires_grad and torch.is_grad_enabled()
         found = certify(solution, tolerance, seconds, solution.made_up, SAMPLE if sampled else None)
     judge(found, on_violation)
-    return replace(solution, spot_check=found)
+    return replace(solution, spot_check=found, convergence=found.convergence)
 
 
-def attached(newton: Newton, solution: Solution, convergence: Convergence) -> Solution:
-    """The solution once more, with the graph of the last steps that lead to it."""
+def attached(newton: Newton, run: Run) -> Solution:
+    """The solution of a run once more, with a graph."""
     newton.base = newton.fresh_base()  # what is remembered of it has no graph
-    state: State = solution
-    rate = convergence.contraction
-    needed = 2 if math.isnan(rate) else math.ceil(math.log(1e-12) / math.log(min(max(rate, 1e-12), 0.5)))
-    for _ in range(min(max(needed, 2), MOST_ATTACHED)):
-        try:
-            state = newton.step(state)
-        except BasisError:
-            if convergence.stopped:  # nothing can be said about the slopes of what was not found
-                return solution
-            raise
-        if not state.expansion.like.requires_grad:
-            return solution
-    assert isinstance(state, Solution)
-    return state
+    if run.convergence.stopped:  # no limit: the gradient is that of the last step
+        again = newton.step(run.before)
+        return again if again.expansion.like.requires_grad else run.solution
+    found = with_gradient(newton.step, run.solution)
+    if found is None:
+        return run.solution
+    with torch.no_grad():
+        scales = newton.scales(run.solution)
+        worst = newton.missed(Known(found), scales).worst
+    if worst <= newton.tolerance:
+        return found
+    return with_gradient(newton.step, run.before) or run.solution  # near a singular one, a step more may lead away
 
 
 def without_beyond(condition: Constraint) -> Constraint | None:
@@ -329,27 +365,6 @@ def without_beyond(condition: Constraint) -> Constraint | None:
         return condition
     linear, values = condition.nonlinear.linear, condition.values if condition.asked is None else condition.asked
     return replace(condition, operator=linear, values=values, nonlinear=None, asked=None) if all(linear.rows) else None
-
-
-def start_of(given: object) -> State | None:
-    """A field or any function of points, as the start of an iteration."""
-    if given is None or hasattr(given, "derivatives"):
-        return given
-    if callable(given):
-        return Differentiated(given)
-    raise CnfError(
-        f"start is a field or a function of points (P, D) -> (P, C), such as a solution; got a {type(given).__name__}"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Differentiated:
-    """Any function of points as a state."""
-
-    function: Callable[[Tensor], Tensor]
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        return derived(self.function, x, indices)
 
 
 def residual(state: State, condition: Constraint) -> tuple[Tensor, Tensor]:
@@ -370,11 +385,3 @@ def residual(state: State, condition: Constraint) -> tuple[Tensor, Tensor]:
 
 def _shape(condition: Constraint) -> tuple[int, int]:
     return condition.values.shape[0], condition.values.shape[1]
-
-
-def _stalled(missed: Sequence[float]) -> str:
-    return (
-        f"after {len(missed) - 1} steps the conditions are missed by {missed[-1]:.0e} of their terms and no longer get "
-        "closer. There may be no solution, or the start is too far from one: give a start near it, change a parameter "
-        "step by step, or use a finer basis (a smaller bandwidth, more functions)"
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -29,7 +29,18 @@ NO_NUMBER = (
     "root or a quotient at zero?); give a start from which that is avoided, or another form of the integrand"
 )
 
-Found = tuple[Solution, Convergence]
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What an iteration came to: the field, how, and the state from which one step leads to it."""
+
+    solution: Solution
+    convergence: Convergence
+    before: State
+
+    @property
+    def reached(self) -> float:
+        return min(self.convergence.missed)
 
 
 class Iteration(Protocol):
@@ -37,16 +48,16 @@ class Iteration(Protocol):
 
     constraints: tuple[Constraint, ...]
 
-    def run(self, start: State, named: str) -> Found | None: ...
+    def run(self, start: State, named: str) -> Run | None: ...
 
 
-def settled(iteration: Iteration, found: Found) -> Found:
-    """The field and its convergence, once the integrals follow it; as they are if there are none, or no field."""
+def settled(iteration: Iteration, found: Run) -> Run:
+    """The same once the integrals follow the field; as it is if there are none, or no field."""
     if not any(map(_integrates, iteration.constraints)):
         return found
-    before, missed = math.inf, math.inf if found[1].stopped else 0.0
+    before, missed = math.inf, math.inf if found.convergence.stopped else 0.0
     for _ in range(MOST_ROUNDS):
-        solution, convergence = found
+        solution, convergence = found.solution, found.convergence
         # A kink that moves with the field stops the iteration on the way, each time nearer to its place.
         if convergence.stopped and not missed < NEARER * before:
             break
@@ -57,9 +68,9 @@ def settled(iteration: Iteration, found: Found) -> Found:
         iteration.constraints = renewed
         again = iteration.run(solution, convergence.start)
         if again is None:
-            return solution, replace(convergence, stopped=NO_NUMBER)
-        before, missed = missed or math.inf, min(again[1].missed)
-        found = again[0], _joined(convergence, again[1])
+            return replace(found, convergence=replace(convergence, stopped=NO_NUMBER))
+        before, missed = missed or math.inf, again.reached
+        found = replace(again, convergence=_joined(convergence, again.convergence))
     return found
 
 
@@ -93,10 +104,10 @@ def _judges(basis: Basis, solution: Solution) -> list[tuple[Judge, int]]:
 
 
 def _joined(first: Convergence, second: Convergence) -> Convergence:
-    return Convergence(
-        first.start,
-        (*first.missed, *second.missed[1:]),
-        (*first.changes, *second.changes),
-        first.shortened + second.shortened,
-        second.stopped,
+    return replace(
+        second,
+        start=first.start,
+        missed=(*first.missed, *second.missed[1:]),
+        changes=(*first.changes, *second.changes),
+        shortened=first.shortened + second.shortened,
     )

@@ -153,6 +153,29 @@ def test_both_branches_of_bratu(ways: dict, theta: float):
     assert answer.certificate.exact and middle == pytest.approx(2 * math.log(math.cosh(theta / 4)), abs=1e-10)
 
 
+def test_a_fold_on_patches_is_not_called_unique():
+    """At a = 3.5138307 both branches of Bratu's equation meet; away from there each is locally unique."""
+    equations = {"interior": r"u_{xx} + a e^u = 0", "boundary": "u = 0"}
+    found = {}
+    for a in (3.0, 3.513830719125162):
+        solve = {"method": "patches", "target": 1e-4}
+        problem = cnf.Problem("x", domain=box([0], [1]), parameters={"a": a}, equations=equations, solve=solve)
+        found[a] = str(problem.solve().certificate)
+    assert "locally unique" in found[3.0]
+    assert "locally unique" not in found[3.513830719125162] and "nearly singular" in found[3.513830719125162]
+
+
+@pytest.mark.parametrize("equation", ["u^2 = -1", r"u'' + 9 e^u = 0"])
+def test_a_problem_without_solution_says_so(equation: str):
+    """No real root, Bratu's equation beyond the fold: NOT CONVERGED, and why."""
+    asked = {"interior": equation} if equation == "u^2 = -1" else {"interior": equation, "boundary": "u = 0.1"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = solved(1e-3, coordinates="x", domain=box([0], [1]), equations=asked)
+    assert not answer.certificate.exact and "NOT CONVERGED" in str(answer.certificate)
+    assert not answer.estimate <= 1e-3
+
+
 def test_a_continuation_does_not_pass_a_fold():
     """There is no solution for a > 3.51: the error names the value that is not passed."""
     equations = {"interior": r"u_{xx} + a e^u = 0", "boundary": "u = 0"}

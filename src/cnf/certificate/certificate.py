@@ -146,7 +146,7 @@ class Certificate:
         if self.convergence is None:
             return ""
         unknowns = self.functions * self.channels
-        return self.convergence.verdict(self.exact, self.rank, self.conditions, unknowns)
+        return self.convergence.verdict(self.exact, bool(self.violated), self.rank, self.conditions, unknowns)
 
     @property
     def newton(self) -> tuple[str, ...]:
@@ -173,6 +173,12 @@ class Certificate:
             return self.caution
         if self.convergence is not None and self.convergence.stopped:
             return self.convergence.stopped
+        if self.convergence is not None and self.convergence.singular:
+            return (
+                f"near the solution the linearised conditions are nearly singular ({self.convergence.singular}), and "
+                "no field meets them more closely: a fold, a bifurcation or a multiple root may be here. Change a "
+                "parameter a little, or give a start near another solution"
+            )
         if self.hint:
             return self.hint
         unresolved = [n for n, off in self.quadrature.items() if not off <= 0.5 * self.residuals[n].absolute]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+
+LINEAR, ROUNDING = 0.25, 1e-11  # changes that fall no faster, and those that say nothing any more
+SENSITIVE, CURVED = 1e3, 1e-3
+FLAT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -15,6 +20,8 @@ class Convergence:
     changes: tuple[float, ...]  # of the field at the points of the conditions, step by step, relative to its size
     shortened: int = 0  # steps that the line search cut short
     stopped: str = ""  # why it ended without having converged; empty if it converged
+    flat: float = math.inf  # the least that the terms of a condition change with the field there, of their sizes
+    sensitivity: float = math.nan  # the change of the field by the last step, over what the conditions missed before it
 
     @property
     def steps(self) -> int:
@@ -26,16 +33,49 @@ class Convergence:
         changes = [c for c in self.changes if c > 0]
         return changes[-1] / changes[-2] if len(changes) > 1 else math.nan
 
-    def verdict(self, exact: bool, rank: int, conditions: int, unknowns: int) -> str:
+    @property
+    def singular(self) -> str:
+        """What the steps say of the linearisation at the solution: in which way it is singular, or nothing.
+
+        Next to a regular one, changes fall quadratically: the next change is about sensitivity x change^2, which is
+        small, or the solution need not be the only one near. Next to a fold or a multiple root every change is about
+        half the one before.
+        """
+        if self.flat < FLAT:
+            return "a condition hardly changes with the field there"
+        last = self.changes[-3:]
+        rates = [after / before if before > 0 else 0.0 for before, after in pairwise(last)]
+        if len(rates) == 2 and min(rates) > LINEAR and last[-1] > ROUNDING:
+            return f"changes fall by {rates[-1]:.1g} a step only"
+        if last and self.sensitivity > SENSITIVE and self.sensitivity * last[-1] > CURVED:
+            return f"the field moves {self.sensitivity:.0e} times as far as the conditions are missed by"
+        return ""
+
+    def held(self) -> Convergence:
+        """The same where all conditions were measured and hold, whatever the iteration thought of it."""
+        return replace(self, stopped="")
+
+    def verdict(self, exact: bool, violated: bool, rank: int, conditions: int, unknowns: int) -> str:
         """What is known of the solution, in a few words, from the rank of the conditions linearised around it."""
         if self.stopped:
             return "NOT CONVERGED"
-        if not exact:
+        if violated:
             return "converged as far as rounding lets it"
+        if not exact:
+            return "converged; not all conditions were measured"
         if rank < conditions:
             return "a solution; whether it is the only one near is not known, for its linearisation is singular"
         if rank < unknowns:
-            return "a solution; the conditions leave room, and of the fields near it this has the smallest weights"
+            slow = f" ({self.singular}: they leave much room, or are nearly singular)" if self.singular else ""
+            return (
+                f"a solution; the conditions leave room{slow}, and of the fields near it this has the smallest "
+                "weights; other starts may lead to others"
+            )
+        if self.singular:
+            return (
+                "a solution; whether it is the only one near is not known, for its linearisation is nearly singular "
+                f"({self.singular}): a fold, a bifurcation or a multiple root may be here"
+            )
         return "a solution, locally unique; other starts may lead to others"
 
     def lines(self, verdict: str) -> list[str]:
@@ -51,6 +91,8 @@ class Convergence:
         return plain | {
             "missed": [m if math.isfinite(m) else None for m in self.missed],
             "changes": [c if math.isfinite(c) else None for c in self.changes],
+            "flat": self.flat if math.isfinite(self.flat) else None,
             "steps": self.steps,
             "contraction": self.contraction if math.isfinite(self.contraction) else None,
+            "sensitivity": self.sensitivity if math.isfinite(self.sensitivity) else None,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -98,10 +99,12 @@ def certify(
         expanded = [c.expanded() for c in constraints]
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
         sizes = [row_sizes(p, shape, lengths) for p, shape in zip(expanded, shapes, strict=True)]
-        asked_for = amplitudes(constraints, sizes)
+        shown = partial(_largest_value, solution)
+        asked_for = amplitudes(constraints, sizes, shown)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution, constraints)
         looks: list[Look] = []
+        flat = float("inf")
         for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
             look = _look(solution, probes, asked, _solver_residual(by_solver, i, shapes[i], asked), sample)
@@ -110,12 +113,14 @@ def certify(
                 look = replace(look, off=look.off + integrals[constraint.name].to(look.off))
             looks.append(look)
         standing = [look.standing for look in looks]
-        whole = whole_amplitudes(constraints, sizes, asked_for, standing, lambda of: _largest_value(solution, of))
+        whole = whole_amplitudes(constraints, sizes, asked_for, standing, shown)
         for i, (constraint, look) in enumerate(zip(constraints, looks, strict=True)):
             asked, off = constraint.values.detach().to(torch.float64), look.off
             scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
             if constraint.nonlinear is not None:
-                scale = term_sizes(solution, constraint).maximum(sizes[i] * asked_for[i])
+                terms = term_sizes(solution, constraint)
+                scale = terms.maximum(sizes[i] * asked_for[i])
+                flat = min(flat, float((sizes[i] * shown([i]) / terms.clamp_min(1e-300)).min()))
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
@@ -136,11 +141,15 @@ def certify(
     count = sum(c.rows for c in constraints) + sum(jump.off.numel() for jump in brought.values())
     if measured == count and any(by_side[name].relative > tolerance >= residuals[name].relative for name in by_side):
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
+    unmeasured = doubts(constraints)
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
     if violated and measured < count and any(bool(look.cancelled.any()) for look in looks):
         return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
     broken = any(not r.relative <= tolerance for r in residuals.values())  # ties count as well
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
+    convergence = None if solution.convergence is None else replace(solution.convergence, flat=flat)
+    if convergence is not None and measured == count and not broken and not unmeasured:
+        convergence = convergence.held()
     return Certificate(
         residuals=residuals,
         tolerance=tolerance,
@@ -154,9 +163,9 @@ def certify(
         measured=measured,
         notes=account.notes,
         shared=account.shared,
-        unmeasured=doubts(constraints),
+        unmeasured=unmeasured,
         quadrature={name: float(off.max()) for name, off in integrals.items()},
-        convergence=solution.convergence,
+        convergence=convergence,
         hint=(account.reason_for(violated, times) or solution.reason) if broken else "",
         remedy=account.remedy,
         findings=findings,
@@ -188,7 +197,7 @@ def estimate_worst(solution: Measured) -> float:
         lengths = extents(constraints)
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
         sizes = [row_sizes(c.expanded(), shape, lengths) for c, shape in zip(constraints, shapes, strict=True)]
-        asked_for = amplitudes(constraints, sizes)
+        asked_for = amplitudes(constraints, sizes, partial(_largest_value, solution))
         for i, (constraint, size) in enumerate(zip(constraints, sizes, strict=True)):
             asked = constraint.values.detach().to(torch.float64)
             off = _solver_residual(missed, i, shapes[i], asked)

@@ -86,11 +86,19 @@ def coupled(constraints: Sequence[Constraint]) -> list[list[int]]:
     return [members for _, members in groups]
 
 
-def amplitudes(constraints: Sequence[Constraint], sizes: Sequence[Tensor]) -> list[float]:
-    """The amplitude U for every constraint: huge values of one channel say nothing about another one."""
+def amplitudes(
+    constraints: Sequence[Constraint], sizes: Sequence[Tensor], shown: Callable[[Sequence[int]], float]
+) -> list[float]:
+    """The amplitude U for every constraint: huge values of one channel say nothing about another one.
+
+    `shown` tells the largest value of the field at the points of some constraints, given by their numbers. A condition
+    that is linearised where it hardly depends on the field asks for more than any field shows (u^2 = -1 next to u = 0).
+    """
     found = [1.0] * len(constraints)
     for group in coupled(constraints):
         typical = typical_amplitude([constraints[i].values for i in group], [sizes[i] for i in group])
+        if any(constraints[i].nonlinear is not None for i in group):
+            typical = min(typical, shown(group))
         for i in group:
             found[i] = typical
     return found

@@ -1,9 +1,9 @@
-"""States that are made of others, and how they look from either side of a face: for conditions that are not linear."""
+"""Sides: how a state looks from either side of a face, for conditions between regions that are not linear."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from cnf.bases.piecewise import Piecewise
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
+from cnf.systems.states import Between, Known, Mixed
 from cnf.systems.tied import CellExpansion
 
 INWARDS = 1e-7  # of the way to the middle of a cell: on which side a field with other cells is looked at
@@ -32,37 +33,6 @@ class Within:
         return self.state.derivatives(torch.lerp(x, middle, INWARDS), indices)
 
 
-@dataclass(frozen=True, eq=False)
-class Between:
-    """The field (1 - share) of one state and `share` of another."""
-
-    first: State
-    second: State
-    share: float
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        one, other = (state.derivatives(x, indices) for state in (self.first, self.second))
-        return {index: torch.lerp(one[index], other[index], self.share) for index in indices}
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A state that is evaluated once wherever it is asked for: conditions look at it again and again."""
-
-    state: State
-    seen: list[tuple[Tensor, dict[MultiIndex, Tensor]]] = field(default_factory=list)
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        found = next((kept for points, kept in self.seen if points.shape == x.shape and torch.equal(points, x)), None)
-        if found is None:
-            found = {}
-            self.seen.append((x, found))
-        missing = [index for index in indices if index not in found]
-        if missing:
-            found.update(self.state.derivatives(x, missing))
-        return found
-
-
 def sides_of(state: State, basis: Piecewise) -> Sides:
     """How a state looks from the cells of a basis; an expansion over these very cells is that of each of them."""
     if isinstance(state, Known):
@@ -70,6 +40,9 @@ def sides_of(state: State, basis: Piecewise) -> Sides:
     if isinstance(state, Between):
         first, second, share = sides_of(state.first, basis), sides_of(state.second, basis), state.share
         return lambda cells: Between(first(cells), second(cells), share)
+    if isinstance(state, Mixed):
+        parts, shares = [sides_of(part, basis) for part in state.states], state.shares
+        return lambda cells: Mixed(tuple(part(cells) for part in parts), shares)
     expansion = getattr(state, "expansion", None)
     if isinstance(expansion, CellExpansion) and _same_cells(expansion, basis):
         return expansion.beside

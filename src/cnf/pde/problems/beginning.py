@@ -12,12 +12,12 @@ import sympy as sp
 from torch import Tensor
 
 from cnf.errors import NotANumberError, ProblemError, UnfollowedError
-from cnf.newton import start_of
 from cnf.operators.evaluation import evaluate_all
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.nonlinear import Called, State
 from cnf.pde.problems.entries import check_number, check_table, shown
+from cnf.systems.states import start_of
 from cnf.telling import during
 
 if TYPE_CHECKING:

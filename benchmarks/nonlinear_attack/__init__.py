@@ -1,0 +1,1 @@
+"""Random nonlinear problems, and what certificates say of them looked at independently."""
