@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
+import torch
 
 import cnf
 from cnf.domains import Disk, Timed
@@ -198,3 +199,13 @@ def test_nobody_is_sent_to_patches_that_refuse():
         warnings.simplefilter("ignore", CnfWarning)
         said = drum.solve().off_target
     assert "patches do not take it" in said and "formulas without t" in said and "method" not in said
+
+
+def test_nonlinear_equations_begin_with_patches():
+    """A disk with a conductivity of the slope, which waves do not find from zero: patches at once, exact."""
+    equations = {"interior": r"-\nabla\cdot((1 + |\nabla u|^2) \nabla u) = 1", "boundary": "u = 0"}
+    disk = {"type": "disk", "center": [0, 0], "radius": 1}
+    answer = cnf.Problem("x y", domain=disk, equations=equations, solve={"target": 1e-3}).solve()
+    assert answer.choice.startswith("solved on patches: its equations are not linear")
+    slope = answer.solution.apply(r"\nabla u", torch.tensor([[1.0, 0.0]], dtype=torch.float64))[0, 0]
+    assert answer.certificate.exact and float(-slope - slope**3) == pytest.approx(0.5, abs=1e-2)  # what flows out

@@ -2,7 +2,8 @@
 
 Geometry and formulas are known before anything is solved. Where they say that the solution is not smooth (jumps, narrow
 features, waves or layers shorter than the domain), patches come first: waves would spend their time for nothing.
-Corners count if there is a target: some solutions are smooth there all the same, and waves then more accurate. Where
+Corners count if there is a target: some solutions are smooth there all the same, and waves then more accurate. So do
+equations that are not linear: waves are tuned by many trials, and every one of them is an iteration. Where
 nothing is known against waves, patches on a box are looked at, for no more than the time that waves take to tune: if
 they meet the target, or rounding without one, that is the answer. Otherwise waves come first: where a solution is
 smooth they take any domain, any order and any number of coordinates. Whoever came first and misses what was asked for,
@@ -36,6 +37,7 @@ LONGER = 4.0  # times as long as waves: what patches may take where those miss a
 USELESS = 0.3  # an estimate above: zero would do nearly as well
 PATCHES = "solved on patches"
 WAVES = "waves over the whole domain"
+ITERATED = f"its equations are not linear, and {WAVES} would iterate in every trial"
 
 
 def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
@@ -47,7 +49,8 @@ def solve_by_choice(problem: Problem, report: Report | None = None) -> Answer:
     if refused := why_not_patches(problem):
         return replace(solve_problem(problem, report), refused=refused)
     aimed = problem.solving.target is not None  # else accuracy counts for more than time
-    rough = roughness(question_of(problem), corners=aimed)
+    question = question_of(problem)
+    rough = roughness(question, corners=aimed) or ("" if question.is_linear else ITERATED)
     looked = tried(lambda: look_at_patches(problem, report)) if not rough and one_round_may_do(problem) else None
     if isinstance(looked, Answer) and (as_good_as_it_gets(looked) or looked.tuning.interrupted):
         why = "one round meets the target" if aimed else "exact to rounding"
