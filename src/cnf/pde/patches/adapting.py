@@ -63,6 +63,7 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 NEXT = 3  # times as long as this round: the next one, with its second opinion
 WORK = 3e-10  # seconds, times the third power of the functions of a cell: eliminating it, on one processor
+UNMET, AMPLIFIED = 1e-3, 50.0  # mean share of terms by which equations are missed: no solution; what fields make of it
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 DIVERGED = 4  # rounds in a row without a solution of nonlinear equations: there may be none
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition
@@ -154,7 +155,8 @@ def cut_cells(
             off = max(off, apart(found, rounds[number - 1]))
         contradiction = contradicted(question, orders, found.mesh, found.solution)
         lost = lost_share(found, question, orders, probes)
-        known = max(off, missed(found.solution, probes), contradiction, lost)
+        unmet = min(1.0, AMPLIFIED * found.unmet) if found.unmet > UNMET else 0.0
+        known = max(off, missed(found.solution, probes), contradiction, lost, unmet)
         return (known if known > goal else max(known, found.violation)), finer
 
     try:

@@ -20,10 +20,11 @@ from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.pde.patches.known_cells import following_formulas
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import Question, bare
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Followed, Round, points_between
 from cnf.pde.patches.windows import continued, solve_window, starts
+from cnf.solution import Solution
 from cnf.telling import during
 
 FIRST = 1 / 8  # of the whole time: the first window
@@ -101,7 +102,8 @@ def pursued(
     if axis is None:
         return cells, question, ()
     first, last = question.domain.lower[axis], question.domain.upper[axis]
-    length, moment, before = FIRST * (last - first), first, None
+    length, moment = FIRST * (last - first), first
+    before: Solution | None = None
     kept: list[tuple[Followed, Round]] = []
     tried = 0  # lengths of this window
     while moment < last - 1e-12 * (last - first):
@@ -120,9 +122,9 @@ def pursued(
             continue
         kept.append((Followed(moment, end, meshes, steps_of(found)), found))
         length = (end - moment) * (LONGER if meshes <= EASY else 1.0)
-        moment, before, tried = end, found.solution, 0
+        moment, before, tried = end, bare(found.solution), 0
     ends = torch.tensor([window.end for window, _ in kept[:-1]], dtype=torch.float64)
-    state = InTurn(axis, ends, tuple(own.solution for _, own in kept))
+    state = InTurn(axis, ends, tuple(bare(own.solution) for _, own in kept))
     stacked = Cells.stacked([own.mesh.cells for _, own in kept], axis)
     cells = following_formulas(question, orders, stacked, degree, goal)
     return cells, question.after(state), tuple(window for window, _ in kept)

@@ -19,6 +19,7 @@ from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
+from cnf.solution import Solution
 
 SHOWN = (
     0.7,
@@ -89,8 +90,12 @@ class Question:
         return all(c.nonlinear is None for c in self.constraints) and all(jump.is_linear for jump in self.jumps)
 
     def after(self, state: State, called: str = "") -> Question:
-        """The same question where a field is known that nearly answers it; a linear one is what it is."""
-        return replace(self.around(state), state=state, begun=called)
+        """The same question where a field is known that nearly answers it; a linear one is what it is.
+
+        What that field was asked itself is left out: else every field would hold on to all those before it.
+        """
+        kept = bare(state) if isinstance(state, Solution) else state
+        return replace(self.around(kept), state=kept, begun=called)
 
     @property
     def start(self) -> State | None:
@@ -154,6 +159,11 @@ def is_finite(condition: Constraint) -> bool:
     """Whether all coefficients and values of a linear condition are numbers."""
     weights = [w for probe in condition.expanded() for request in probe.requests for w in request.weights.values()]
     return all(bool(torch.isfinite(part.detach()).all()) for part in (condition.values, *weights))
+
+
+def bare(solution: Solution) -> Solution:
+    """A field without the conditions that it was solved for."""
+    return replace(solution, constraints=(), made_up=None, spot_check=None)
 
 
 def holds_along(place: Part, curve: Piece, points: np.ndarray) -> bool:

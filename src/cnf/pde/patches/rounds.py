@@ -15,6 +15,7 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.errors import CnfWarning
 from cnf.field import ConstrainedField
+from cnf.newton import residual
 from cnf.pde.domains.domain import Sample
 from cnf.pde.patches.building import build_field, points_inside
 from cnf.pde.patches.layout import Counts
@@ -26,6 +27,8 @@ from cnf.pde.patches.slabs import Slabs
 from cnf.solution import Solution
 from cnf.systems.tied_account import TiedAccount
 
+DRAWN = 4096  # points at which nonlinear equations are looked at all over the domain
+PLAINLY = 0.1  # of its terms: an equation that is missed by more is not met there at all
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
 
@@ -39,6 +42,7 @@ class Round:
     solution: Solution
     off: np.ndarray
     seconds: float
+    unmet: float = 0.0  # the mean share of their terms by which nonlinear equations are missed all over the domain
 
     @property
     def worst(self) -> float:
@@ -152,7 +156,30 @@ def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
     field = build_field(question, orders, mesh)
     solution = solved(field)
     off = between(question, mesh, solution)
-    return Round(mesh, field, solution, off, worked_since(started))
+    owner, share = unmet_shares(question, mesh, solution)
+    plain = share > PLAINLY
+    np.maximum.at(off, owner[plain], share[plain])
+    return Round(mesh, field, solution, off, worked_since(started), float(share.mean()) if len(share) else 0.0)
+
+
+def unmet_shares(question: Question, mesh: Mesh, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+    """By what share of their terms nonlinear equations are missed at points drawn evenly, and their patches, (P,) each.
+
+    What a nonlinear term does for few values of the field may be at none of the points that fields of all degrees are
+    asked at; these agree, and are wrong together. Sizes by the linearisation do not show it: it is steep there.
+    """
+    if question.is_linear or not solution.convergence or solution.convergence.stopped:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    points = question.domain.fill(DRAWN, "random", question.seed + 3)
+    owner = mesh.patches.locate(points.numpy())
+    share = np.zeros(len(points))
+    with torch.no_grad(), np.errstate(all="ignore"):
+        for k in question.inside:
+            own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
+            off, size = residual(solution, question.at(k, Sample(points[torch.from_numpy(own)], None)))
+            found = (off.abs() / size.clamp_min(1e-300)).nan_to_num(nan=1.0).amax(dim=1).numpy()
+            share[own] = np.maximum(share[own], np.minimum(found, 1.0))
+    return owner, share
 
 
 def between(question: Question, mesh: Mesh, solution: Solution) -> np.ndarray:
