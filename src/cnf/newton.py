@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
-from cnf.bases.piecewise import Piecewise
 from cnf.bases.precision import without_autocast
 from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
@@ -42,7 +41,7 @@ from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
-from cnf.systems.sides import Sides, sides_of
+from cnf.systems.sides import sides_of
 from cnf.systems.states import Between, Differentiated, Known, Mixed
 from cnf.telling import tell
 
@@ -79,9 +78,13 @@ class Newton:
         self.base, own = self.fresh_base(), self.fresh_base()
         if self.base is not None and own is not None:  # iterates share it, and it may be dear: potentials of edges
             self.base.derivatives = Known(Differentiated(own)).derivatives  # type: ignore[assignment]
-        self.ties = tuple(tie for tie in getattr(held.basis, "ties", ()) if not tie.is_linear)
-        if self.ties and self.base is not None:
-            raise CnfError("conditions between regions that are not linear cannot be used beside a base of their own")
+        self.ties = tuple(tie.renewed() for tie in held.basis.ties if not tie.is_linear)
+        self.ties_move = any(not tie.is_linear for tie in (*held.basis.ties, *held.basis.loose))
+        if self.ties_move and self.base is not None:
+            raise CnfError(
+                "conditions between regions that are not linear cannot be used beside a base of their own; leave out "
+                "base=, or make the condition linear"
+            )
         self.channels = len(held.basis.space.channels)
         self.lengths = extents(self.constraints)
         basis, asked = held.basis, sum(c.rows for c in held.constraints) + held.basis.brought_conditions
@@ -98,16 +101,12 @@ class Newton:
         around = tuple(c.around(state) for c in self.constraints)
         return self._solved(around, [guide.around(state) for guide in self.guides], state)
 
-    def _sides(self, state: State) -> Sides:
-        assert isinstance(self.held.basis, Piecewise)
-        return sides_of(state, self.held.basis)
-
     def _solved(
         self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
     ) -> Solution:
         basis = self.held.basis.guided_by(guides) if guides else self.held.basis
-        if self.ties and state is not None:
-            basis = basis.tied_around(self._sides(state))
+        if self.ties_move and state is not None:
+            basis = basis.tied_around(sides_of(state, basis))
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
     def _solution(self, expansion: Expansion) -> Solution:
@@ -147,7 +146,7 @@ class Newton:
             relative = float((off.abs() / size.maximum(scale * amplitude)).max())
             worst = max(worst, math.inf if math.isnan(relative) else relative)
         for tie in self.ties:
-            off, size = tie.missed(self._sides(state))
+            off, size = tie.missed(sides_of(state, self.held.basis))
             relative = off.abs() / size.clamp_min(1e-300)
             squares, count = squares + float((amplitude * relative).square().sum()), count + off.numel()
             worst = max(worst, math.inf if bool(relative.isnan().any()) else float(relative.max()))
