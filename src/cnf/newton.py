@@ -26,7 +26,7 @@ from cnf.bases.basis import Basis
 from cnf.bases.precision import without_autocast
 from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
-from cnf.certificate.sizes import extents, row_sizes
+from cnf.certificate.sizes import extents, row_sizes, tied_term_sizes
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.implicit import with_gradient
@@ -127,29 +127,35 @@ class Newton:
         return condition.values - applied(self.base, condition.expanded(), condition.values.shape)
 
     def scales(self, state: State) -> list[Tensor]:
-        """The sizes of the linearised conditions, (P, R) each: by these, residuals of different kinds are compared."""
+        """The sizes of the linearised conditions, (P, R) each: by these, residuals of different kinds are compared.
+
+        Those of constraints, then those of ties that are not linear.
+        """
         found = []
         for c in self.constraints:
             probes = c.expanded() if c.nonlinear is None else expand(c.nonlinear.around(state), c.points, c.rules)
-            size = row_sizes(probes, _shape(c), self.lengths)
-            found.append(torch.where(size > 0, size, size.max() or 1.0))
-        return found
+            found.append(row_sizes(probes, _shape(c), self.lengths))
+        for tie in self.ties:
+            sides = tie.around(sides_of(state, self.held.basis)).sides()
+            found.append(torch.hypot(*(row_sizes(c.expanded(), _shape(c), self.lengths) for c, _, _ in sides)))
+        return [torch.where(size > 0, size, size.max() or 1.0) for size in found]
 
     def missed(self, state: State, scales: Sequence[Tensor]) -> Missed:
         """How far the conditions are from being met by a state."""
         squares, count, worst = 0.0, 0, 0.0
         amplitude = max(self._amplitude(state), 1e-300)
-        for c, scale in zip(self.constraints, scales, strict=True):
+        found, own = [], len(self.constraints)
+        for c, scale in zip(self.constraints, scales[:own], strict=True):
             off, size = residual(state, c)
+            found.append((off, scale, size.maximum(scale * amplitude)))
+        for tie, scale in zip(self.ties, scales[own:], strict=True):
+            off, size = tie.missed(sides_of(state, self.held.basis))
+            found.append((off, scale, tied_term_sizes(size, scale * amplitude)))
+        for off, scale, size in found:
             squares += float((off / scale).square().sum())
             count += off.numel()
-            relative = float((off.abs() / size.maximum(scale * amplitude)).max())
+            relative = float((off.abs() / size).max())
             worst = max(worst, math.inf if math.isnan(relative) else relative)
-        for tie in self.ties:
-            off, size = tie.missed(sides_of(state, self.held.basis))
-            relative = off.abs() / size.clamp_min(1e-300)
-            squares, count = squares + float((amplitude * relative).square().sum()), count + off.numel()
-            worst = max(worst, math.inf if bool(relative.isnan().any()) else float(relative.max()))
         merit = math.sqrt(squares / count)
         return Missed(merit if math.isfinite(merit) else math.inf, worst if math.isfinite(worst) else math.inf)
 

@@ -343,7 +343,8 @@ class CellExpansion(Expansion):
 
     def jump(self, tie: Tie) -> Jump:
         """What a tie misses, L f of one cell - L f of the other - g, by the way queries take."""
-        tie = tie.around(self.beside)  # around the field itself, one that is not linear misses what it misses
+        if not tie.is_linear:
+            return self._nonlinear_jump(tie)
         found = []
         for condition, cells, _ in tie.sides():
             total = self.weights.new_zeros(tuple(tie.condition.values.shape))
@@ -355,6 +356,14 @@ class CellExpansion(Expansion):
         conditions = tuple(condition for condition in (tie.condition, tie.beyond) if condition is not None)
         first, second = found
         return Jump(conditions, first - second - tie.condition.values, first.abs().maximum(second.abs()))
+
+    def _nonlinear_jump(self, tie: Tie) -> Jump:
+        """The same of one that is not linear: by its own terms, not by those of a linearisation."""
+        off, terms = tie.missed(self.beside)
+        states = [(condition, self.beside(cells)) for condition, cells, _ in tie.sides()]
+        value = (0,) * tie.condition.points.shape[1]
+        shown = [float(state.derivatives(c.points, [value])[value].detach().abs().max()) for c, state in states]
+        return Jump(tuple(c.around(state) for c, state in states), off, terms, max(shown))
 
     def has_cells_of(self, basis: Basis) -> bool:
         """Whether it is an expansion over the very cells of a basis."""
