@@ -79,8 +79,8 @@ class Newton:
         if self.base is not None and own is not None:  # iterates share it, and it may be dear: potentials of edges
             self.base.derivatives = Known(Differentiated(own)).derivatives  # type: ignore[assignment]
         self.ties = tuple(tie.renewed() for tie in held.basis.ties if not tie.is_linear)
-        self.ties_move = any(not tie.is_linear for tie in (*held.basis.ties, *held.basis.loose))
-        if self.ties_move and self.base is not None:
+        self.moving = (*self.ties, *(tie.renewed() for tie in held.basis.loose if not tie.is_linear))
+        if self.moving and self.base is not None:
             raise CnfError(
                 "conditions between regions that are not linear cannot be used beside a base of their own; leave out "
                 "base=, or make the condition linear"
@@ -105,7 +105,7 @@ class Newton:
         self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
     ) -> Solution:
         basis = self.held.basis.guided_by(guides) if guides else self.held.basis
-        if self.ties_move and state is not None:
+        if self.moving and state is not None:
             basis = basis.tied_around(sides_of(state, basis))
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
@@ -167,9 +167,14 @@ class Newton:
 
     def jets(self, state: Known, places: Seen) -> Tensor:
         """What the conditions see of a state at places, derivatives in units of the lengths of the problem, (n,)."""
+        looks: list[tuple[State, Tensor, tuple[MultiIndex, ...]]] = [(state, x, indices) for x, indices in places]
+        beside = sides_of(state, self.held.basis)
+        for tie in self.moving:  # these see both sides of a face
+            for c, cells, _ in tie.sides():
+                looks.append((beside(cells), c.points, c.nonlinear.indices if c.nonlinear is not None else ()))
         found = []
-        for x, indices in places:
-            lengths, seen = x.new_tensor(self.lengths), state.derivatives(x, indices)
+        for one, x, indices in looks:
+            lengths, seen = x.new_tensor(self.lengths), one.derivatives(x, indices) if indices else {}
             found += [(seen[i] * (lengths ** lengths.new_tensor(i)).prod()).reshape(-1) for i in indices]
         return torch.cat(found)
 
