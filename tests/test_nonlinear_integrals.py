@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cnf
+import cnf.settling
 from cnf.errors import NumericalWarning, ViolationWarning
 
 LINE = cnf.Space("x", "u")
@@ -177,3 +178,24 @@ def test_an_eigenvalue_by_waves():
     ).solve()
     assert answer.certificate.exact
     assert float(answer.field(torch.tensor([[0.5]], dtype=torch.float64))[0, 1]) == pytest.approx(math.pi**2, rel=1e-10)
+
+
+def test_a_balance_of_integrals_is_resolved_as_soon_as_its_terms_are(monkeypatch: pytest.MonkeyPatch):
+    """What two integrals add up to is zero: what rules say differently of it is compared with the integrals."""
+    made = cnf.settling.resolved_around
+    rounds = []
+
+    def counted(*given):
+        rounds.append(given)
+        return made(*given)
+
+    monkeypatch.setattr(cnf.settling, "resolved_around", counted)
+    at = torch.linspace(0.1, 1, 8, dtype=torch.float64)[:, None]
+    conditions = [
+        LINE.constraint("u' + u = e^x", at=at, name="equation"),
+        LINE.constraint(r"\int_0^1 u^3 \, dx - \int_0^1 u^2 \, dx = 0", at=ORIGIN, name="balance"),
+    ]
+    basis = cnf.bases.RandomFourier(LINE, 40, bandwidth=0.5)
+    solution = cnf.ConstrainedField(basis, conditions, start=lambda x: 1 + x).solve()
+    assert solution.certificate.exact and len(rounds) <= 3
+    assert summed(solution, lambda u, slope: u**3 - u**2) == pytest.approx(0, abs=1e-8)

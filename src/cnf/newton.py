@@ -23,11 +23,10 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
-from cnf.bases.piecewise import Piecewise
 from cnf.bases.precision import without_autocast
 from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
-from cnf.certificate.sizes import extents, row_sizes
+from cnf.certificate.sizes import extents, row_sizes, tied_term_sizes
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
 from cnf.implicit import with_gradient
@@ -42,7 +41,7 @@ from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
 from cnf.systems.formulation import Expansion
 from cnf.systems.holding import Parts
-from cnf.systems.sides import Sides, sides_of
+from cnf.systems.sides import sides_of
 from cnf.systems.states import Between, Differentiated, Known, Mixed
 from cnf.telling import tell
 
@@ -79,9 +78,13 @@ class Newton:
         self.base, own = self.fresh_base(), self.fresh_base()
         if self.base is not None and own is not None:  # iterates share it, and it may be dear: potentials of edges
             self.base.derivatives = Known(Differentiated(own)).derivatives  # type: ignore[assignment]
-        self.ties = tuple(tie for tie in getattr(held.basis, "ties", ()) if not tie.is_linear)
-        if self.ties and self.base is not None:
-            raise CnfError("conditions between regions that are not linear cannot be used beside a base of their own")
+        self.ties = tuple(tie.renewed() for tie in held.basis.ties if not tie.is_linear)
+        self.moving = (*self.ties, *(tie.renewed() for tie in held.basis.loose if not tie.is_linear))
+        if self.moving and self.base is not None:
+            raise CnfError(
+                "conditions between regions that are not linear cannot be used beside a base of their own; leave out "
+                "base=, or make the condition linear"
+            )
         self.channels = len(held.basis.space.channels)
         self.lengths = extents(self.constraints)
         basis, asked = held.basis, sum(c.rows for c in held.constraints) + held.basis.brought_conditions
@@ -98,16 +101,12 @@ class Newton:
         around = tuple(c.around(state) for c in self.constraints)
         return self._solved(around, [guide.around(state) for guide in self.guides], state)
 
-    def _sides(self, state: State) -> Sides:
-        assert isinstance(self.held.basis, Piecewise)
-        return sides_of(state, self.held.basis)
-
     def _solved(
         self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
     ) -> Solution:
         basis = self.held.basis.guided_by(guides) if guides else self.held.basis
-        if self.ties and state is not None:
-            basis = basis.tied_around(self._sides(state))
+        if self.moving and state is not None:
+            basis = basis.tied_around(sides_of(state, basis))
         return self._solution(self.solve_linear(basis, conditions, [self._made_up(c) for c in (*conditions, *guides)]))
 
     def _solution(self, expansion: Expansion) -> Solution:
@@ -128,29 +127,35 @@ class Newton:
         return condition.values - applied(self.base, condition.expanded(), condition.values.shape)
 
     def scales(self, state: State) -> list[Tensor]:
-        """The sizes of the linearised conditions, (P, R) each: by these, residuals of different kinds are compared."""
+        """The sizes of the linearised conditions, (P, R) each: by these, residuals of different kinds are compared.
+
+        Those of constraints, then those of ties that are not linear.
+        """
         found = []
         for c in self.constraints:
             probes = c.expanded() if c.nonlinear is None else expand(c.nonlinear.around(state), c.points, c.rules)
-            size = row_sizes(probes, _shape(c), self.lengths)
-            found.append(torch.where(size > 0, size, size.max() or 1.0))
-        return found
+            found.append(row_sizes(probes, _shape(c), self.lengths))
+        for tie in self.ties:
+            sides = tie.around(sides_of(state, self.held.basis)).sides()
+            found.append(torch.hypot(*(row_sizes(c.expanded(), _shape(c), self.lengths) for c, _, _ in sides)))
+        return [torch.where(size > 0, size, size.max() or 1.0) for size in found]
 
     def missed(self, state: State, scales: Sequence[Tensor]) -> Missed:
         """How far the conditions are from being met by a state."""
         squares, count, worst = 0.0, 0, 0.0
         amplitude = max(self._amplitude(state), 1e-300)
-        for c, scale in zip(self.constraints, scales, strict=True):
+        found, own = [], len(self.constraints)
+        for c, scale in zip(self.constraints, scales[:own], strict=True):
             off, size = residual(state, c)
+            found.append((off, scale, size.maximum(scale * amplitude)))
+        for tie, scale in zip(self.ties, scales[own:], strict=True):
+            off, size = tie.missed(sides_of(state, self.held.basis))
+            found.append((off, scale, tied_term_sizes(size, scale * amplitude)))
+        for off, scale, size in found:
             squares += float((off / scale).square().sum())
             count += off.numel()
-            relative = float((off.abs() / size.maximum(scale * amplitude)).max())
+            relative = float((off.abs() / size).max())
             worst = max(worst, math.inf if math.isnan(relative) else relative)
-        for tie in self.ties:
-            off, size = tie.missed(self._sides(state))
-            relative = off.abs() / size.clamp_min(1e-300)
-            squares, count = squares + float((amplitude * relative).square().sum()), count + off.numel()
-            worst = max(worst, math.inf if bool(relative.isnan().any()) else float(relative.max()))
         merit = math.sqrt(squares / count)
         return Missed(merit if math.isfinite(merit) else math.inf, worst if math.isfinite(worst) else math.inf)
 
@@ -162,9 +167,14 @@ class Newton:
 
     def jets(self, state: Known, places: Seen) -> Tensor:
         """What the conditions see of a state at places, derivatives in units of the lengths of the problem, (n,)."""
+        looks: list[tuple[State, Tensor, tuple[MultiIndex, ...]]] = [(state, x, indices) for x, indices in places]
+        beside = sides_of(state, self.held.basis)
+        for tie in self.moving:  # these see both sides of a face
+            for c, cells, _ in tie.sides():
+                looks.append((beside(cells), c.points, c.nonlinear.indices if c.nonlinear is not None else ()))
         found = []
-        for x, indices in places:
-            lengths, seen = x.new_tensor(self.lengths), state.derivatives(x, indices)
+        for one, x, indices in looks:
+            lengths, seen = x.new_tensor(self.lengths), one.derivatives(x, indices) if indices else {}
             found += [(seen[i] * (lengths ** lengths.new_tensor(i)).prod()).reshape(-1) for i in indices]
         return torch.cat(found)
 

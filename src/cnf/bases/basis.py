@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cnf.bases.part import Part
 from cnf.bases.properties import Properties
+from cnf.bases.ties import Tie
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError, SmoothnessError
 from cnf.operators.detail import Detail, of_lengths, unknown
@@ -47,6 +48,9 @@ class Basis(Part):
     smoothness: int | None = None  # highest derivative the functions have; None: no limit is known
     shortest_length: float | Sequence[float] | None = None  # distance over which the functions vary at least, if known
     joint: bool = False  # True: one weight per function for all channels together (f_c = sum_j beta_j Psi_jc)
+
+    ties: tuple[Tie, ...] = ()  # what must hold across the faces of cells
+    loose: tuple[Tie, ...] = ()  # what it comes close to across them, in least squares
 
     def __init__(self, space: Space, size: int | None = None):
         super().__init__()
@@ -117,6 +121,10 @@ class Basis(Part):
     def tied_around(self, beside: Callable[[Tensor], State]) -> Basis:
         """The same basis, with the same parameters, its ties linearised around the states that `beside` gives."""
         return self
+
+    def inwards(self, x: Tensor, cells: Tensor) -> Tensor:
+        """Points (P, D) on the faces of cells (P,), moved a little into these; as they are if there are no cells."""
+        return x
 
     @property
     def brought(self) -> tuple[Constraint, ...]:

@@ -34,6 +34,7 @@ from cnf.operators.expansion import Request, combine, wanted
 from cnf.operators.nonlinear import State
 
 HIGHEST = 40  # degree
+INWARDS = 1e-7  # of the way to the middle of a cell: on which side of its faces a field with other cells is looked at
 AS_DEGREE = 3.0  # r^lambda counts as a polynomial of this times lambda
 
 
@@ -122,6 +123,10 @@ class Piecewise(Basis):
         made = copy(self)
         made.ties, made.loose = (tuple(tie.around(beside) for tie in ties) for ties in (self.ties, self.loose))
         return made
+
+    def inwards(self, x: Tensor, cells: Tensor) -> Tensor:
+        middle = torch.from_numpy((self.cells.lower + self.cells.upper) / 2).to(x)[cells]
+        return torch.lerp(x, middle, INWARDS)
 
     @property
     def brought(self) -> tuple[Constraint, ...]:

@@ -36,16 +36,23 @@ class Tie:
     def is_linear(self) -> bool:
         return all(condition.nonlinear is None for condition, _, _ in self.sides())
 
+    def renewed(self) -> Tie:
+        """With the right-hand sides evaluated anew if anything learnable is in them."""
+        return replace(
+            self,
+            condition=self.condition.renewed(),
+            beyond=None if self.beyond is None else self.beyond.renewed(),
+        )
+
     def around(self, beside: Callable[[Tensor], State]) -> Tie:
-        """Linearised around the states that `beside` gives for cells (P,), each side around its own."""
+        """Linearised, as it is now, around the states that `beside` gives for cells (P,), each side around its own."""
         if self.is_linear:
             return self
-        here, there = (condition.around(beside(cells)) for condition, cells, _ in self.sides())
-        brought = there.values - there.asked if there.asked is not None else torch.zeros_like(there.values)
-        values = here.values - brought
+        sides = self.renewed().sides()
+        here, there = (condition.linearised(beside(cells)) for condition, cells, _ in sides)
+        values = here.values - (there.values - sides[1][0].values)  # what linearising adds to the values, of both sides
         side = RightHandSide(values, here.right_hand_side.frame)
-        plain = replace(here, values=values, right_hand_side=side, nonlinear=None, asked=None)
-        return Tie(plain, self.first, self.second, replace(there, nonlinear=None, asked=None))
+        return replace(self, condition=replace(here, values=values, right_hand_side=side), beyond=there)
 
     def missed(self, beside: Callable[[Tensor], State]) -> tuple[Tensor, Tensor]:
         """N of one side minus N of the other minus what is asked, and the sizes of the terms together, (P, R) each."""

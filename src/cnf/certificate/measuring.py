@@ -27,6 +27,7 @@ from cnf.certificate.sizes import (
     extents,
     row_sizes,
     tied_sizes,
+    tied_term_sizes,
     typical_amplitude,
     whole_amplitudes,
 )
@@ -35,6 +36,7 @@ from cnf.operators.expansion import Probe
 from cnf.operators.forward import MultiIndex
 from cnf.systems.formulation import Expansion
 from cnf.systems.quadrature import doubts, quadrature_errors
+from cnf.systems.terms import in_rows_of_their_own, term_sizes
 
 ALONE = 8  # points of a constraint that are also evaluated on their own
 LEAST, SHARE = 4, 8  # a sample has at least so many points, and else at most one in so many
@@ -120,18 +122,23 @@ def certify(
             if constraint.nonlinear is not None:
                 terms = term_sizes(solution, constraint)
                 scale = terms.maximum(sizes[i] * asked_for[i])
-                flat = min(flat, float((sizes[i] * shown([i]) / terms.clamp_min(1e-300)).min()))
+                flat = min(flat, least_change(sizes[i] * shown([i]), terms, sizes[i]))
             residuals[constraint.name] = _worst(off, scale)
             by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
         brought = expansion.jumps()
         for name, jump in brought.items():
             shape = (jump.off.shape[0], jump.off.shape[1])
             asked = jump.conditions[0].values.to(torch.float64)
-            scale = tied_sizes(jump.sides) if jump.conditions[0].operator.order else torch.zeros_like(asked)
-            for condition in jump.conditions:
-                size = row_sizes(condition.expanded(), shape, lengths)
-                typical, most = (amplitude_beside(condition, constraints, of) for of in (asked_for, whole))
-                scale = scale.maximum(allowed_sizes(asked, size, typical, most))
+            own = [row_sizes(condition.expanded(), shape, lengths) for condition in jump.conditions]
+            if jump.is_linear:
+                scale = tied_sizes(jump.sides) if jump.conditions[0].operator.order else torch.zeros_like(asked)
+                for condition, size in zip(jump.conditions, own, strict=True):
+                    typical, most = (amplitude_beside(condition, constraints, of) for of in (asked_for, whole))
+                    scale = scale.maximum(allowed_sizes(asked, size, typical, most))
+            else:
+                both = torch.hypot(own[0], own[1])
+                flat = min(flat, least_change(both * jump.shown, jump.sides.to(torch.float64), both))
+                scale = tied_term_sizes(jump.sides, both * jump.shown)
             residuals[name] = _worst(jump.off.to(torch.float64).abs(), scale)
             measured += jump.off.numel()
         data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
@@ -172,16 +179,13 @@ def certify(
     )
 
 
-def term_sizes(solution: Measured, constraint: Constraint) -> Tensor:
-    """The sizes of all terms of a nonlinear condition together, its right-hand side included, (P, R), in float64."""
-    asked = constraint.values if constraint.asked is None else constraint.asked
-    total = asked.abs() + constraint.beyond(solution)[1]
-    apart = [probe.term_by_term() for probe in constraint.linear_part]
-    if apart:
-        parts = solution.applied(*_in_rows_of_their_own(apart, total.shape[0])).abs()  # (P, terms)
-        for k, r in enumerate(r for probe in apart for r in probe.rows):
-            total[:, r] += parts[:, k]
-    return total.to(torch.float64)
+def least_change(change: Tensor, terms: Tensor, size: Tensor) -> float:
+    """The least that terms change with the field, of their sizes, (P, R) each.
+
+    Where a field is zero there may be no terms: a linearisation of size 0 is flat there, others are not.
+    """
+    none = torch.where(size > 0, torch.inf, 0.0)
+    return float(torch.where(terms > 0, change / terms, none).min())
 
 
 def estimate_worst(solution: Measured) -> float:
@@ -267,7 +271,7 @@ def measure_rows(
     """
     shape = (asked.shape[0], asked.shape[1])
     apart = [probe.term_by_term() for probe in probes]
-    parts, roundings = solution.measured(*_in_rows_of_their_own(apart, shape[0]))  # (P, terms) each
+    parts, roundings = solution.measured(*in_rows_of_their_own(apart, shape[0]))  # (P, terms) each
     found, terms, rounding = parts.new_zeros(shape), *asked.new_zeros(2, *shape)
     for k, r in enumerate(r for probe in apart for r in probe.rows):
         found[:, r] += parts[:, k]
@@ -284,15 +288,6 @@ def measure_rows(
         among = solution.applied([probe.at(every) for probe in apart], (every.shape[0], shape[1])).to(torch.float64)
         off = off.maximum((among.unflatten(0, (copies, -1)) - asked).abs().amax(dim=0))
     return off, cancelled_sizes(found, terms, asked, peak)
-
-
-def _in_rows_of_their_own(probes: Sequence[Probe], points: int) -> tuple[list[Probe], tuple[int, int]]:
-    """The same probes with a row for every request, and the shape (P, K) of what is found of them."""
-    apart, count = [], 0
-    for probe in probes:
-        apart.append(replace(probe, rows=tuple(range(count, count + len(probe.requests)))))
-        count += len(probe.requests)
-    return apart, (points, count)
 
 
 def _is_excused(off: Tensor, asked: Tensor, scale: Tensor, tolerance: float) -> Tensor:

@@ -29,6 +29,7 @@ from cnf.operators.expansion import Probe
 
 NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
 CANCELLED = 1e-3  # sums below this part of the sizes of their terms: these cancel
+VANISHING = 1e-3  # terms below this part of the natural size of a jump: there, rounding would be measured by itself
 
 
 def extents(constraints: Sequence[Constraint]) -> list[float]:
@@ -158,6 +159,15 @@ def tied_sizes(sides: Tensor) -> Tensor:
     """
     found = sides.to(torch.float64)
     return found.maximum(found.median(dim=0).values) if len(found) else found
+
+
+def tied_term_sizes(terms: Tensor, natural: Tensor) -> Tensor:
+    """What a jump that is not linear is compared with, (P, R), from the sizes of its terms and its natural size.
+
+    The natural size is that of a linearisation: next to 300, e^(u - 300) asks for an amplitude of 300 while its terms
+    are about 1. It counts only where nothing flows at all.
+    """
+    return tied_sizes(terms).maximum(VANISHING * natural)
 
 
 def amplitude_beside(condition: Constraint, constraints: Sequence[Constraint], found: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ measured through its expansion, by the way a query takes.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,11 +56,19 @@ class Account(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Jump:
-    """What is missed of conditions that functions bring along: one condition, or two whose difference counts."""
+    """What is missed of conditions that functions bring along: one condition, or two whose difference counts.
+
+    Those that are not linear are linearised around the field.
+    """
 
     conditions: tuple[Constraint, ...]  # the first has the right-hand side
     off: Tensor  # (P, R)
-    sides: Tensor  # (P, R), the larger of what the two sides are
+    sides: Tensor  # (P, R), the larger of what the two sides are; all terms together if it is not linear
+    shown: float = math.nan  # the largest value of the field on the two sides, if it is not linear
+
+    @property
+    def is_linear(self) -> bool:
+        return all(condition.nonlinear is None for condition in self.conditions)
 
 
 class Expansion(ABC):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import sympy as sp
@@ -26,12 +25,12 @@ from cnf.operators.cells import Partition, partitions
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe, Request, by_place, combine, has_integrals, probe_at, wanted
 from cnf.operators.field_functions import has_jets
-from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.operators.operator import Operator
 from cnf.operators.place import Place
 from cnf.operators.rules import Rule
 from cnf.systems.assembly import PIECE, FieldFunction, derived
+from cnf.systems.terms import Applied, term_sizes
 
 AGREEMENT = {torch.float64: 2e-14, torch.float32: 1e-6}  # of two rules on a cell, over what all cells add up
 LOOKED_AT = 8  # points of a constraint at which the rules are compared
@@ -40,7 +39,7 @@ MOST_VALUES = 2**38  # of all functions at all nodes of an integral: hours
 MINUTES = 2**34  # values up to which cells are halved
 MOST_WORK = 2**29  # values of functions looked at while halving: what two rules still say differently is measured later
 
-STILL = 1e-12  # of an integral of a nonlinear expression that two rules may say differently after another step
+STILL = 1e-12  # of the terms of a nonlinear condition that two rules may say differently after another step
 NOT_FOLLOWED = "the integral of a nonlinear expression is resolved once the iteration has converged, which it has not"
 
 Judge = Callable[[Tensor, Sequence[Request]], Tensor]  # points (P, D), K requests -> (P, K, N): what must agree
@@ -201,14 +200,6 @@ def _summed(probe: Probe, cells: int, judge: Judge) -> tuple[Tensor, Tensor]:
     return found.sum(dim=2), found.abs().sum(dim=(1, 2))
 
 
-class Applied(Protocol):
-    """A solved field, as far as checking its integrals goes."""
-
-    def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor: ...
-
-    def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]: ...
-
-
 def quadrature_errors(solution: Applied, constraints: Sequence[Constraint]) -> dict[str, Tensor]:
     """|checking rule - rule| of the solved field, (P, R), for every constraint with integrals."""
     found = {}
@@ -250,7 +241,7 @@ def still_resolved(solution: Applied, constraint: Constraint, detail: Detail) ->
         if Partition.in_use(around, place, constraint.points, detail, rule, values).outgrew(rule.needs):
             return False
     off = quadrature_errors(solution, [constraint])[constraint.name]
-    return bool((off <= STILL * (asked_of(solution, constraint).abs() + 1e-300)).all())
+    return bool((off <= STILL * term_sizes(solution, constraint).clamp_min(1e-300)).all())  # a balance adds up to zero
 
 
 def doubts(constraints: Sequence[Constraint]) -> dict[str, str]:

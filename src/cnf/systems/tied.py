@@ -78,7 +78,7 @@ class Tied(Formulation):
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
         weights = state_entry(state, "weights", (basis.size, len(basis.space.channels)))
-        ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in basis.ties)
+        ties = tuple(tie.renewed() for tie in basis.ties)
         return CellExpansion(basis.snapshot(), weights, ties, KnownAccount("weights from a file"))
 
 
@@ -133,9 +133,9 @@ class TiedPlan(Plan):
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
         exact = len(targets) - len(self.basis.guides)
         own, guiding = targets[:exact], targets[exact:]
-        ties = tuple(replace(tie, condition=tie.condition.renewed()) for tie in self.basis.ties)
-        across = [tie.condition.renewed() for tie in self.basis.loose]
-        given_ties = [condition.values.to(targets[0]) for condition in (*(tie.condition for tie in ties), *across)]
+        ties = tuple(tie.renewed() for tie in self.basis.ties)
+        loose = tuple(tie.renewed() for tie in self.basis.loose)
+        given_ties = [tie.condition.values.to(targets[0]) for tie in (*ties, *loose)]
         right, tied = self.system.right([*own, *given_ties])
         tied = tied if self.loose is None else self.loose.scaled(tied)
         later = None if self.later is None else _array(in_order(guiding, self.later.order))
@@ -163,8 +163,8 @@ class TiedPlan(Plan):
             shared = weights[:, :, :1].expand_as(weights)
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
         weights = weights.flatten(0, 1)
-        loose = 0 if self.loose is None else self.loose.count
-        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, loose))
+        free = 0 if self.loose is None else self.loose.count
+        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, free))
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:
@@ -330,7 +330,7 @@ class CellExpansion(Expansion):
 
     def tied_as(self, basis: Basis) -> Expansion:
         assert isinstance(basis, Piecewise)
-        return replace(self, ties=tuple(replace(tie, condition=tie.condition.renewed()) for tie in basis.ties))
+        return replace(self, ties=tuple(tie.renewed() for tie in basis.ties))
 
     def with_last_bits_off(self) -> Expansion:
         return replace(self, weights=last_bits_off(self.weights))
@@ -343,7 +343,8 @@ class CellExpansion(Expansion):
 
     def jump(self, tie: Tie) -> Jump:
         """What a tie misses, L f of one cell - L f of the other - g, by the way queries take."""
-        tie = tie.around(self.beside)  # around the field itself, one that is not linear misses what it misses
+        if not tie.is_linear:
+            return self._nonlinear_jump(tie)
         found = []
         for condition, cells, _ in tie.sides():
             total = self.weights.new_zeros(tuple(tie.condition.values.shape))
@@ -355,6 +356,21 @@ class CellExpansion(Expansion):
         conditions = tuple(condition for condition in (tie.condition, tie.beyond) if condition is not None)
         first, second = found
         return Jump(conditions, first - second - tie.condition.values, first.abs().maximum(second.abs()))
+
+    def _nonlinear_jump(self, tie: Tie) -> Jump:
+        """The same of one that is not linear: by its own terms, not by those of a linearisation."""
+        off, terms = tie.missed(self.beside)
+        states = [(condition, self.beside(cells)) for condition, cells, _ in tie.sides()]
+        value = (0,) * tie.condition.points.shape[1]
+        shown = [float(state.derivatives(c.points, [value])[value].detach().abs().max()) for c, state in states]
+        return Jump(tuple(c.around(state) for c, state in states), off, terms, max(shown))
+
+    def has_cells_of(self, basis: Basis) -> bool:
+        """Whether it is an expansion over the very cells of a basis."""
+        if not isinstance(basis, Piecewise):
+            return False
+        own, other = self.evaluator.cells, basis.cells
+        return np.array_equal(own.lower, other.lower) and np.array_equal(own.upper, other.upper)
 
     def beside(self, cells: Tensor) -> State:
         """The field of the given cells (P,), at as many points."""

@@ -83,7 +83,7 @@ class Jump:
         """
         face, turned = self.regions.interfaces[interface], self.interfaces[interface]
         both, out = (face.second, face.first), turned * normals
-        if self.has_field_beside(interface, points, normals):
+        if interface in self.with_field_beside:
             return self._with_field_beside(interface, points, normals)
         second, first = (self._constraint(self.side, n, interface, points, out) for n in both)
         lone = [self._constraint(NOTHING, n, interface, points, out) for n in both]
@@ -95,10 +95,7 @@ class Jump:
                 self.where,
             )
         if not any(side.right_hand_side.learnable or bool(side.values.any()) for side in lone):
-            given = second.right_hand_side
-            assert isinstance(given.source, tuple)
-            side = replace(given, source=tuple(turned * e for e in given.source))
-            return replace(second, values=turned * second.values, right_hand_side=side), first
+            return with_side_of(second, second, turned), first
         if any(side.right_hand_side.learnable for side in (second, *lone)):
             raise ProblemError(
                 "there is a term without the field between the brackets; with learnable parameters, take it to the "
@@ -108,11 +105,21 @@ class Jump:
         inside = lone[0].values - lone[1].values  # known parts between the brackets jump as well
         return second.with_values(turned * sides[0] + inside), first
 
-    def has_field_beside(self, interface: int, points: Tensor, normals: Tensor) -> bool:
-        """Whether the field stands on the right-hand side as well, as in [k \\partial_n u] = h u."""
-        known = (self.regions.interfaces[interface].first, interface, points, normals)
-        whole, alone = (self._constraint(side, *known) for side in (self.side, NOTHING))
-        return whole.to_latex() != alone.to_latex()
+    @cached_property
+    def with_field_beside(self) -> frozenset[int]:
+        """On which interfaces the field stands on the right-hand side as well, as in [k \\partial_n u] = h u.
+
+        Parameters may leave it there in one of the regions only.
+        """
+        found = []
+        for number in self.interfaces:
+            face = self.regions.interfaces[number]
+            points, normals = map(torch.from_numpy, face.sample(2, 0))
+            for region in (face.first, face.second):
+                whole, alone = (self._constraint(s, region, number, points, normals) for s in (self.side, NOTHING))
+                if _terms(whole) != _terms(alone):
+                    found.append(number)
+        return frozenset(found)
 
     def _with_field_beside(self, interface: int, points: Tensor, normals: Tensor) -> tuple[Constraint, Constraint]:
         """The field on the right-hand side is that of the side which the normal of the equation points to."""
@@ -121,7 +128,7 @@ class Jump:
         ahead, behind = (face.second, face.first)[::turned]
         pointed_to, other = self._constraint(self.side, ahead, *known), self._constraint(NOTHING, behind, *known)
         alone = self._constraint(NOTHING, ahead, *known)
-        if bool(other.values.any()) or bool(alone.values.any()) or other.right_hand_side.learnable:
+        if any(bool(side.values.any()) or side.right_hand_side.learnable for side in (other, alone)):
             raise ProblemError(
                 "there is a term without the field between the brackets, and the field on the right; take that term to "
                 "the right of the equation",
@@ -129,7 +136,7 @@ class Jump:
             )
         if turned == 1:
             return pointed_to, other
-        return other.with_values(-pointed_to.values), pointed_to
+        return with_side_of(other, pointed_to, turned), pointed_to
 
     def _constraint(self, side: str, region: int, interface: int, points: Tensor, normals: Tensor) -> Constraint:
         known = self.parameters[self.regions.names[region]]
@@ -148,6 +155,21 @@ class Jump:
                 self.where,
             )
         return made
+
+
+def with_side_of(condition: Constraint, given: Constraint, factor: int) -> Constraint:
+    """The condition with the right-hand side of another one at the same points, times a factor: still learnable."""
+    side = given.right_hand_side
+    assert isinstance(side.source, tuple)  # equations have expressions there
+    side = replace(side, source=tuple(factor * e for e in side.source))
+    return replace(condition, values=factor * given.values, right_hand_side=side)
+
+
+def _terms(condition: Constraint) -> tuple[object, ...]:
+    """The terms with the field, to be compared with those of the same equation with another right-hand side."""
+    if condition.nonlinear is None:
+        return condition.operator.rows, ()
+    return condition.nonlinear.linear.rows, condition.nonlinear.beyond
 
 
 def read_places(equation: Equation, regions: Regions | None) -> dict[int, int]:

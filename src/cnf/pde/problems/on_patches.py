@@ -187,10 +187,11 @@ def look_across(question: Question, solution: Solution, probes: Probes) -> Betwe
         points, normals = face.sample(HELD_OUT_FACE, question.seed + ELSEWHERE)
         border = Border(points, normals, *(basis.cells.locate(points, k) for k in (face.first, face.second)))
         for kind in ("values", "fluxes"):
-            for given in interface_ties(question, orders, number, kind, border):
-                tie = given.around(expansion.beside)
-                off = expansion.jump(tie).off.abs()
-                natural = natural_sizes([*solution.constraints, tie.condition])[-1]
+            for tie in interface_ties(question, orders, number, kind, border):
+                jump = expansion.jump(tie)
+                off = jump.off.abs()
+                near = replace(jump.conditions[0], values=tie.condition.values)  # linearising asks for nothing
+                natural = natural_sizes([*solution.constraints, near])[-1]
                 mean[tie.condition.name] = float(off.mean()) / natural
                 most[tie.condition.name] = float(off.max()) / natural
                 worst = max(worst, float(off.square().mean().sqrt()) / size) if kind == "values" else worst
