@@ -67,6 +67,11 @@ def check_names(value: object, where: Where) -> tuple[str, ...]:
     return found
 
 
+def listed(values: Mapping[str, float]) -> str:
+    """Numbers by name, as they are told."""
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
+
+
 def shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

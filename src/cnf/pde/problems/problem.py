@@ -228,13 +228,16 @@ class Problem:
 
         return solve_problem(self, report)
 
-    def with_parameters(self, values: Mapping[str, object], start: object, target: float | None) -> Problem:
+    def with_parameters(
+        self, values: Mapping[str, object], start: object, target: float | None, continued: bool = False
+    ) -> Problem:
         """The same problem with other numbers and another start, solved roughly if there is a target.
 
-        A number that is looked for is looked for from its new value on.
+        A number that is looked for is looked for from its new value on. `continued`: by continuation, if it has one.
         """
         given: dict = self._entries["solve"] or {}  # type: ignore[assignment]
-        solve = {name: value for name, value in given.items() if name not in ("continuation", "start")}
+        dropped = {"start"} if continued else {"start", "continuation"}
+        solve = {name: value for name, value in given.items() if name not in dropped}
         solve |= {"start": start} | ({} if target is None else {"target": max(target, solve.get("target") or 0.0)})
         parameters: dict = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
         unknowns = {name: parameters.pop(name, value) for name, value in self.unknowns.items()}

@@ -22,6 +22,8 @@ from torch import Tensor
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfWarning, NotANumberError, ProblemError
 from cnf.field import ConstrainedField
+from cnf.operators.nonlinear import Called, State
+from cnf.pde.problems.entries import listed
 from cnf.pde.problems.learning import with_learnable
 from cnf.pde.problems.recovered import Misfit, Recovered
 from cnf.solution import Solution
@@ -137,17 +139,18 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
     names = tuple(problem.unknowns)
     begun = values = np.array([float(value) for value in problem.unknowns.values()])
     refuse_too_few(problem)
-    started, start, steps = time.perf_counter(), None, 0
+    started, steps = time.perf_counter(), 0
+    start: State | None = None  # what a nonlinear problem goes on from
     for number in range(1, ROUNDS + 1):
         rough = number == 1
         ways = dict(zip(names, map(learnable, values), strict=True))
-        asked = problem.with_parameters(ways, problem.start if start is None else start, ON_THE_WAY if rough else None)
-        if start is None and problem.continuation:
-            asked = continued(problem, ways, ON_THE_WAY)
+        begin, target = problem.start if start is None else start, ON_THE_WAY if rough else None
+        asked = problem.with_parameters(ways, begin, target, continued=start is None)
         assert asked.present is not None
         answer = asked.present._solved(report)
         refuse_unsolved(answer, dict(zip(names, values, strict=True)), steps)
-        start = answer.solution if answer.solution.convergence is not None else None
+        if answer.solution.convergence is not None:
+            start = Called(answer.solution, f"the field for {listed(dict(zip(names, values, strict=True)))}")
         field = with_learnable(asked, answer).field.train()
         sensors = Sensors(field, asked.sensors, tuple(ways.values()), begun)
         fit = search(sensors, values)
@@ -164,13 +167,6 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
             return replace(answer, recovered=found, seconds=time.perf_counter() - started)
         values = fit.values
     raise AssertionError("the last round returns")
-
-
-def continued(problem: Problem, unknowns: Mapping[str, object], target: float) -> Problem:
-    """The problem with its continuation, for the first answer of all."""
-    asked = problem.with_parameters(unknowns, problem.start, target)
-    ways = {**asked._entries["solve"], "continuation": problem.continuation}  # type: ignore[dict-item]
-    return type(problem)(**asked._entries | {"solve": ways})  # type: ignore[arg-type]
 
 
 def learnable(value: float) -> torch.nn.Parameter:
@@ -310,7 +306,3 @@ def stalled(names: Sequence[str], fit: Fit) -> str:
         f"the search for unknowns ended at {at} after {fit.steps} steps, and that is no minimum: {fit.stopped}. Begin "
         "with other values, nearer to what they should be"
     )
-
-
-def listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} = {value:.6g}" for name, value in values.items())
