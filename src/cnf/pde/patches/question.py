@@ -20,14 +20,9 @@ from cnf.pde.domains.boundary import Piece
 from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
 
-SHOWN = (
-    0.7,
-    1.7,
-    7.0,
-    -0.7,
-    -1.7,
-    0.07,
-)  # what jets are taken to be where no field is known: the first that gives numbers
+# what jets are taken to be where no field is known: the first that gives numbers
+SHOWN = (0.7, 1.7, 7.0, -0.7, -1.7, 0.07)
+ROUND_BEFORE = "the field of the round before"
 
 
 class Part(Protocol):
@@ -88,7 +83,7 @@ class Question:
     def is_linear(self) -> bool:
         return all(c.nonlinear is None for c in self.constraints) and all(jump.is_linear for jump in self.jumps)
 
-    def after(self, state: State, called: str = "") -> Question:
+    def after(self, state: State, called: str) -> Question:
         """The same question where a field is known that nearly answers it; a linear one is what it is."""
         return replace(self.around(state), state=state, begun=called)
 
