@@ -53,7 +53,9 @@ class Between:
 
 @dataclass(frozen=True)
 class Opinion:
-    """A second field: how far it is away from the first, relative, and its values (P, C) at the points (P, D)."""
+    """A second field: itself, how far it is away from the first, relative, and its values (P, C) at points (P, D)."""
+
+    solution: Solution
 
     apart: float
     points: Tensor
@@ -123,7 +125,7 @@ def opinion_on(solution: Solution, second: Solution, points: Tensor) -> Opinion:
     with torch.no_grad():
         values = second(points)
         apart = difference(solution(points), values)
-    return Opinion(apart if math.isfinite(apart) else math.inf, points, values)
+    return Opinion(second, apart if math.isfinite(apart) else math.inf, points, values)
 
 
 def difference(a: Tensor, b: Tensor) -> float:

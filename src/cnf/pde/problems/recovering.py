@@ -47,6 +47,7 @@ APART = 1e-4  # of a number: how far these differences reach
 NEAR = 1e-6  # of a number: steps that may not show in what is missed
 SMALL = 0.1  # of where a number began: smaller ones are compared with that
 FARTHEST = 1.0  # times its size: what a number is changed by at once
+TWICE = 2.0  # times the difference of two fields: how far off one of them may be
 BEYOND = 1e100  # times the measurements: no number to go on with
 NO_SLOPES = "the field has no derivatives in them"
 CANNOT = "shorter and shorter steps do not help, though {:.0%} of what is missed seems within their reach"
@@ -159,7 +160,7 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
         if fit.stopped:
             raise ProblemError(stalled(names, fit), WHERE)
         shift = np.abs(fit.values - values)
-        numerical = np.abs(fit.inverse).sum(axis=1) * answer.estimate
+        numerical = np.abs(fit.inverse) @ measurement_errors(answer)
         numerical = np.maximum(numerical, np.maximum(shift, np.abs(fit.inverse @ fit.off)))
         settled = shift <= np.maximum(STAYS * np.abs(values), 0.1 * numerical)
         if (not rough and settled.all()) or answer.tuning.interrupted or number == ROUNDS:
@@ -222,6 +223,24 @@ def size_of(condition: Constraint) -> float:
     return float(condition.values.detach().square().mean().sqrt()) or 1.0
 
 
+def measurement_errors(answer: Answer) -> np.ndarray:
+    """(M,): how far off the field may be where it is measured, relative to the sizes of measurements.
+
+    By the estimate of its values; and by what a second field measures, for fluxes are further off than values. What
+    both happen to agree on at one place counts as the others of the same equation.
+    """
+    found = []
+    with torch.no_grad():
+        for condition in answer.problem.sensors:
+            off = torch.full((condition.rows,), answer.estimate, dtype=torch.float64)
+            if answer.second is not None:
+                apart = (answer.solution.residual(condition) - answer.second.residual(condition)).reshape(-1)
+                typical = apart.square().mean().sqrt()
+                off = off.maximum(TWICE * apart.abs().maximum(typical) / size_of(condition))
+            found.append(off.nan_to_num(math.inf))
+    return torch.cat(found).numpy()
+
+
 def recovered(
     answer: Answer, sensors: Sensors, values: np.ndarray, fit: Fit, numerical: np.ndarray, steps: int
 ) -> Recovered:
@@ -247,6 +266,7 @@ def recovered(
         rows,
         steps,
         errors or None,
+        answer.second is None and any(c.operator.order > 0 for c in answer.problem.sensors),
     )
 
 
