@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 from torch.func import functional_call
 
 import cnf
+from cnf.certificate.convergence import Convergence
 from cnf.errors import CnfError, ViolationWarning
 
 LINE = cnf.Space("x", "u")
@@ -191,6 +192,22 @@ def test_a_fold_is_not_called_unique(a: float, singular: bool):
     waved = cnf.ConstrainedField(waves(160, 0.1), asked).solve().certificate
     assert "locally unique" not in str(waved)
     assert not singular or "singular" in str(waved) or "NOT CONVERGED" in str(waved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "contraction"),
+    [
+        ((1e-15, 2e-15), math.nan),  # a start that is the solution: both are rounding
+        ((1e-1, 1e-3, 1e-15, 2e-15), 1e-12),
+        ((4e-1, 2e-1, 1e-1), 0.5),
+        ((1e-1,), math.nan),
+    ],
+)
+def test_rounding_does_not_contract(changes: tuple[float, ...], contraction: float):
+    """What comes after a change that is rounding says nothing of the iteration."""
+    told = Convergence("zero", (1.0,), changes)
+    assert told.contraction == pytest.approx(contraction, nan_ok=True)
+    assert ("contraction" in told.lines("")[0]) is not math.isnan(contraction)
 
 
 def test_a_multiple_root_is_told():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from benchmarks.peer_scripts.nonlinear_problems import (
     cole_hopf,
 )
 
-SCRIPTS = Path(peers.__file__).parent / "peer_scripts"
 x, y, t = sp.symbols("x y t")
 a = 20 - sp.sqrt(400 + 4 * sp.pi**2)
 wave = sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
@@ -128,26 +126,6 @@ def test_cnf_is_asked_for_no_more_than_a_target():
     measured = measure(NONLINEAR["allen-cahn"], solved)
     assert max(m for m in measured.values() if m is not None) < 1e-11
     assert solved.setting.startswith("target 1e-09; ") and solved.setting.endswith("exact")
-
-
-@pytest.mark.parametrize(
-    ("script", "table", "method"),
-    [
-        ("nonlinear_deepxde_peer", "RECIPES", "deepxde"),
-        ("nonlinear_tfc_peer", "DEGREES", "tfc"),
-        ("nonlinear_fastlsq_peer", "OWN", "fastlsq"),
-    ],
-)
-def test_every_problem_is_solved_or_excused(script: str, table: str, method: str):
-    """A peer has a setting for exactly the problems that are not said to be out of its reach."""
-    tree = ast.parse((SCRIPTS / f"{script}.py").read_text())
-    (found,) = [
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == table and isinstance(node.value, ast.Dict)
-    ]
-    names = {ast.literal_eval(k) for k in found.keys if k is not None}
-    assert names == {p for p in NONLINEAR if (method, p) not in NONLINEAR_DOES_NOT_APPLY}
 
 
 def test_excuses_name_methods_and_problems():

@@ -23,7 +23,7 @@ from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
 from cnf.newton import solve_nonlinear
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
-from cnf.operators.nonlinear import State
+from cnf.operators.nonlinear import Called, State
 from cnf.solution import Solution
 from cnf.solvers import Auto, Method
 from cnf.solving import base_function, solve_and_measure, with_rules
@@ -107,7 +107,7 @@ class ConstrainedField(nn.Module):
             return formulation.plan(basis, constraints).solve(made_up)
 
         def keep(iterate: State | None) -> None:
-            self._iterate = iterate if self.training else None
+            self._iterate = Called(iterate, "the solve before") if self.training and iterate is not None else None
 
         start = self.start if self._iterate is None else self._iterate
         return partial(solve_nonlinear, held, solve, *settings, start, keep), None

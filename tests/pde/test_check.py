@@ -161,6 +161,64 @@ def test_surplus():
     assert "more than 1 condition on u" in hint and "contradict" in hint
 
 
+# -- channels that equations couple ------------------------------------------------------------------------------------
+
+LINE = {"type": "interval", "from": 0, "to": 1}
+EIGENVALUE = [("interior", "u_x = w"), ("interior", "w_x = -l u"), ("interior", "l_x = 0")]
+SIZE = (None, r"\int_0^1 u^2 \, dx = 1")
+
+
+def test_eigenvalue_takes_conditions_on_its_field_alone():
+    """u'' = -l u of a given size, written in first order: three conditions on u determine w and l as well."""
+    assert check("x", LINE, *EIGENVALUE, ("boundary", "u = 0"), SIZE, channels="u w l").hints == ()
+
+
+@pytest.mark.parametrize("left", [[("x = 0", "u = 0"), SIZE], [("boundary", "u = 0")]])
+def test_eigenvalue_with_a_condition_too_few(left: list[tuple[str | None, str]]):
+    (hint,) = check("x", LINE, *EIGENVALUE, *left, channels="u w l").missing
+    assert hint.startswith("the equations for u, w, l are of order 3 together, which takes 3 conditions besides them")
+    assert hint.endswith("there are 2")
+
+
+@pytest.mark.parametrize("places", [("x = 0", "x = 0"), ("x = 0", "x = 1")])
+def test_conditions_that_do_not_see_a_channel_do_not_determine_it(places: tuple[str, str]):
+    """u' = 1, v' = u: two values of u say nothing of v; two of v determine u = x + a as well."""
+    equations = [("interior", "u_x = 1"), ("interior", "v_x = u")]
+    (hint,) = check("x", LINE, *equations, ("x = 0", "u = 0"), ("x = 1", "u = 1"), channels="u v").missing[:1]
+    assert hint.startswith("the equation for v is of order 1, which takes 1 condition") and hint.endswith("none")
+    on_v = [(places[0], "v = 0"), (places[1], "v = 0.5" if places[1] == "x = 1" else "v_x = 0")]
+    assert check("x", LINE, *equations, *on_v, channels="u v").hints == ()
+
+
+PLATE = [("interior", r"\Delta u = w"), ("interior", r"\Delta w = 1")]
+
+
+@pytest.mark.parametrize("second", [r"\partial_n u = 0", "w = 0"])
+def test_plate_of_second_order_clamped_or_supported(second: str):
+    """Two conditions on all of the boundary, as for the plate in one equation; both may be on its deflection."""
+    assert check("x y", SQUARE, *PLATE, ("boundary", "u = 0"), ("boundary", second), channels="u w").hints == ()
+
+
+def test_plate_of_second_order_with_too_few_and_too_many():
+    (hint,) = check("x y", SQUARE, *PLATE, ("boundary", "u = 0"), channels="u w").missing
+    assert "equations for u, w are of order 4 in space together, which takes 2 conditions" in hint and "100 %" in hint
+    three = [("boundary", latex) for latex in ("u = 0", r"\partial_n u = 0", "w = 0")]
+    (hint,) = check("x y", SQUARE, *PLATE, *three, channels="u w").surplus
+    assert "more than 2 conditions on u, w" in hint
+    twice = [("boundary", "w = 0"), ("boundary", r"\partial_n w = 0")]
+    hint = check("x y", SQUARE, *PLATE, *twice, channels="u w").surplus[0]
+    assert "more than 1 condition on w;" in hint
+
+
+def test_flow_out_of_a_channel():
+    """Where the pressure is given, one velocity is not: there are two conditions for u, v and p together."""
+    flow = [("interior", r"\Delta u = p_x"), ("interior", r"\Delta v = p_y"), ("interior", "u_x + v_y = 0")]
+    walls = [(side, f"{c} = 0") for side in ("y = 0", "y = 1", "x = 0") for c in "uv"]
+    out = [("x = 1", "p = 0"), ("x = 1", "v = 0")]
+    assert check("x y", SQUARE, *flow, *walls, *out, channels="u v p").hints == ()
+    assert any("25 %" in hint for hint in check("x y", SQUARE, *flow, *walls, out[1], channels="u v p").missing)
+
+
 # -- constants ---------------------------------------------------------------------------------------------------------
 
 

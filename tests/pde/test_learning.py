@@ -145,6 +145,8 @@ def test_a_nonlinear_field_begins_where_the_answer_ended():
     field = problem.solve().field.train()
     solution = field.solve()
     assert len(solution.convergence.changes) <= 2
+    assert solution.convergence.start == "the answer"
+    assert field.solve().convergence.start == "the solve before"
 
     def middle(a: float) -> float:
         theta = brentq(lambda theta: theta - math.sqrt(2 * a) * math.cosh(theta / 4), 0, 4, xtol=1e-15)

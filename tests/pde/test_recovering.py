@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ import cnf
 from cnf.errors import ProblemError
 from cnf.pde.problems import recovering
 from cnf.pde.problems.learning import with_learnable
+from cnf.pde.problems.recovered import Recovered
 from cnf.pde.problems.recovering import Sensors, learnable
 from cnf.pde.report import write_answer
+from cnf.pde.report.table import list_facts
 
 LINE = {"type": "interval", "from": 0, "to": 1}
 PLACES = np.array([0.15, 0.3, 0.42, 0.6, 0.71, 0.9])
@@ -88,6 +92,44 @@ def test_other_equations_may_be_fitted_and_files_may_be_exact(tmp_path):
     assert answer.recovered.values["q"] == pytest.approx(8, rel=1e-9)
     assert math.isnan(answer.recovered.deviations["q"])
     assert "sensors" in answer.certificate.residuals and "slope" not in answer.certificate.residuals
+
+
+def test_fluxes_are_further_off_than_values():
+    """u = x beside a second field x + 1e-6 x^9: at 1 values differ by 1e-6, slopes by 9e-6, and at 0.1 by nothing."""
+    space, powers = cnf.Space("x", "u"), cnf.bases.Polynomial(cnf.Space("x", "u"), 9)
+    nodes, places = torch.linspace(0, 1, 10, dtype=torch.float64)[:, None], torch.tensor([[0.1], [1.0]]).double()
+    first, second = (
+        cnf.ConstrainedField(powers, [space.constraint(f"u = x + {share} x^9", at=nodes, name="all")]).solve()
+        for share in ("0", "0.000001")
+    )
+    sensors = tuple(space.constraint(f"{f} = 3", at=places, name=f) for f in ("u", "u'"))
+    asked = SimpleNamespace(problem=SimpleNamespace(sensors=sensors), solution=first, second=second, estimate=4e-7)
+    found = recovering.measurement_errors(asked)
+    assert found == pytest.approx(np.array([2e-6 / 2**0.5, 2e-6, 18e-6 / 2**0.5, 18e-6]) / 3, rel=1e-3)
+    asked.second = None
+    assert found.shape == (4,) and recovering.measurement_errors(asked).tolist() == 4 * [4e-7]
+
+
+def test_an_estimate_of_values_alone_says_so():
+    told = Recovered({"k": 1.0}, {"k": 0.1}, {"k": 0.01}, (), 3, 2, of_values=True)
+    assert "1.0e-02 by the estimate, which is one of values, not of fluxes" in told.described("k")
+    assert "fluxes" not in replace(told, of_values=False).described("k")
+
+
+@pytest.mark.parametrize("name", ["error", "system", "time"])
+def test_unknowns_do_not_take_the_place_of_facts(name: str):
+    """-u'' = 1 / k between zeros with u(1/2) = 0.1, so k = 1.25, whatever it is called."""
+    equations = [
+        {"on": "interior", "equation": rf"-\mathrm{{{name}}} u'' = 1"},
+        ENDS,
+        {"on": "x = 0.5", "equation": "u = 0.1", "fitted": True},
+    ]
+    answer = rod(".", {name: 1.0}, equations=equations, exact={"u": r"\frac{x (1 - x)}{2.5}"}).solve()
+    facts = list_facts(answer)
+    assert facts[f"unknown {name}"].startswith("1.25 (")
+    assert (
+        facts["error"].endswith("(relative L2)") and facts["system"].startswith("rank") and facts["time"].endswith(" s")
+    )
 
 
 def test_a_scale_of_the_sensors_and_a_number_of_a_region(tmp_path):

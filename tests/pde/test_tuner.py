@@ -257,7 +257,9 @@ def test_iterations_begin_with_the_best_field_so_far():
 
     wanted = replace(plan(digits, Settings((0.3,))), build=lambda settings: Iterated(settings, True, 0.0, 100))  # type: ignore[arg-type]
     tune(wanted)
-    known = [digits(solution.settings) for solution in begun if solution is not None]
-    assert begun[0] is None and len(known) > 3
+    passed_on = [start.state.settings for start in begun if start is not None]
+    assert begun[0] is None and len(passed_on) > 3
+    assert all(start.called == "the best field so far" for start in begun if start is not None)
+    known = [digits(settings) for settings in passed_on]
     assert known == sorted(known, reverse=True)
-    assert all(solution.settings.bandwidth[0] <= 0.5 for solution in begun if solution is not None)
+    assert all(settings.bandwidth[0] <= 0.5 for settings in passed_on)

@@ -29,9 +29,9 @@ class Convergence:
 
     @property
     def contraction(self) -> float:
-        """The last change over the one before; NaN if there are not two."""
-        changes = [c for c in self.changes if c > 0]
-        return changes[-1] / changes[-2] if len(changes) > 1 else math.nan
+        """The last change over the one before, of those that come after more than rounding; NaN if there is none."""
+        rates = [after / before for before, after in pairwise(self.changes) if before > ROUNDING]
+        return rates[-1] if rates else math.nan
 
     @property
     def singular(self) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis
 from cnf.operators.forward import MultiIndex
-from cnf.operators.nonlinear import State
+from cnf.operators.nonlinear import Called, State
 from cnf.systems.states import Between, Known, Mixed
 from cnf.systems.tied import CellExpansion
 
@@ -30,7 +30,7 @@ class Within:
 
 def sides_of(state: State, basis: Basis) -> Sides:
     """How a state looks from the cells of a basis; an expansion over these very cells is that of each of them."""
-    if isinstance(state, Known):
+    if isinstance(state, Known | Called):
         return sides_of(state.state, basis)
     if isinstance(state, Between):
         first, second, share = sides_of(state.first, basis), sides_of(state.second, basis), state.share

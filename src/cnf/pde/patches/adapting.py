@@ -32,7 +32,7 @@ from cnf.pde.patches.opinions import difference_to, second_mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.pursuit import pursued
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import ROUND_BEFORE, Question
 from cnf.pde.patches.refining import MARKED, refine
 from cnf.pde.patches.rounds import (
     Adapted,
@@ -214,7 +214,7 @@ def best_of(rounds: Sequence[Round], estimates: Mapping[int, float], goal: float
 
 def after(question: Question, found: Round) -> Question:
     """The question where a field is known that nearly answers it, if there is one."""
-    return question.after(found.solution, "the field of the round before") if found.converged else question
+    return question.after(found.solution, ROUND_BEFORE) if found.converged else question
 
 
 def gave_up(rounds: Sequence[Round]) -> bool:

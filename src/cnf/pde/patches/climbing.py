@@ -18,7 +18,7 @@ from cnf.errors import ProblemError
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
-from cnf.pde.patches.question import Question
+from cnf.pde.patches.question import ROUND_BEFORE, Question
 from cnf.pde.patches.rounds import Adapted, Round, clocks, contradicted, field_difference, solve_round, worked_since
 from cnf.pde.patches.sizing import memory_needed, memory_there_is
 from cnf.pde.patches.solid import Solid
@@ -73,7 +73,7 @@ class Climb:
                 found = solve_round(self.question, self.orders, mesh)
                 self.rounds.append(found)
                 report(found)
-                self.question = self.question.after(found.solution)
+                self.question = self.question.after(found.solution, ROUND_BEFORE)
                 estimate, ratio = self._estimate()
                 good = sum(known <= self.goal for known in self.estimates.values())
                 if (good and (found.exact or good > INEXACT)) or most < 1 or (most == 1 and self.estimates):

@@ -20,7 +20,7 @@ from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.pde.patches.known_cells import following_formulas
 from cnf.pde.patches.orders import Orders
-from cnf.pde.patches.question import Question, bare
+from cnf.pde.patches.question import ROUND_BEFORE, Question, bare
 from cnf.pde.patches.refining import refine
 from cnf.pde.patches.rounds import Followed, Round, points_between
 from cnf.pde.patches.windows import continued, solve_window, starts
@@ -109,7 +109,7 @@ def pursued(
     while moment < last - 1e-12 * (last - first):
         end = last if moment + 1.25 * length >= last else moment + length
         window = continued(question, moment, end, before)
-        window = window if before is None else window.after(Held(axis, moment, before))
+        window = window if before is None else window.after(Held(axis, moment, before), "the end of the window before")
         begun = section_during(cells if not kept else kept[-1][1].mesh.cells, axis, None if kept else moment)
         with during(f"{question.space.coordinates[axis]} from {moment:.4g} to {end:.4g} of {last:g}"):
             lenient = not kept and tried > 0  # a contradiction at the start is one for windows of any length
@@ -127,7 +127,7 @@ def pursued(
     state = InTurn(axis, ends, tuple(bare(own.solution) for _, own in kept))
     stacked = Cells.stacked([own.mesh.cells for _, own in kept], axis)
     cells = following_formulas(question, orders, stacked, degree, goal)
-    return cells, question.after(state), tuple(window for window, _ in kept)
+    return cells, question.after(state, "the fields of its windows"), tuple(window for window, _ in kept)
 
 
 def resolved(
@@ -152,7 +152,7 @@ def resolved(
         if flat:
             break
         off.append(found.missed)
-        window, cells = window.after(found.solution), refine(found, orders)
+        window, cells = window.after(found.solution, ROUND_BEFORE), refine(found, orders)
     return None, number, NOT_RESOLVED
 
 

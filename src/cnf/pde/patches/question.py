@@ -21,14 +21,9 @@ from cnf.pde.domains.domain import Sample, belongs_to
 from cnf.pde.domains.regions import Regions
 from cnf.solution import Solution
 
-SHOWN = (
-    0.7,
-    1.7,
-    7.0,
-    -0.7,
-    -1.7,
-    0.07,
-)  # what jets are taken to be where no field is known: the first that gives numbers
+# what jets are taken to be where no field is known: the first that gives numbers
+SHOWN = (0.7, 1.7, 7.0, -0.7, -1.7, 0.07)
+ROUND_BEFORE = "the field of the round before"
 
 
 class Part(Protocol):
@@ -89,7 +84,7 @@ class Question:
     def is_linear(self) -> bool:
         return all(c.nonlinear is None for c in self.constraints) and all(jump.is_linear for jump in self.jumps)
 
-    def after(self, state: State, called: str = "") -> Question:
+    def after(self, state: State, called: str) -> Question:
         """The same question where a field is known that nearly answers it; a linear one is what it is.
 
         What that field was asked itself is left out: else every field would hold on to all those before it.

@@ -70,6 +70,7 @@ class Answer:
     floor: float = 0.0  # what the boundary is measured to miss, and peaks that no point has seen: no estimate is less
     course: Course | None = None  # how it does as time goes on, if there is time
     passed: tuple[Passed, ...] = ()  # the values of parameters that a continuation went through
+    second: Solution | None = None  # another field for the same question, kept if measurements are compared on both
 
     def __call__(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, C)."""

@@ -18,7 +18,7 @@ def question_of(problem: Problem) -> Question:
         problem.domain,
         problem.constraints,
         placing.places,
-        lambda k, sample: placing._constraint(k, sample, {}),
+        placing.at,
         problem.solving.tolerance,
         problem.seed,
         problem.regions,

@@ -66,7 +66,7 @@ def _evenly(problem: Problem) -> list[Constraint]:
             continue  # measurements and integrals take part in no balance
         at = sample_in(place, problem.domain, problem.regions, POINTS, "halton", problem.seed)
         if at is not None:
-            found.append(problem._placing._constraint(k, at, {}))
+            found.append(problem._placing.at(k, at))
     return found
 
 

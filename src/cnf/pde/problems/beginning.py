@@ -16,7 +16,7 @@ from cnf.operators.evaluation import evaluate_all
 from cnf.operators.forward import MultiIndex
 from cnf.operators.frame import Frame, symbol
 from cnf.operators.nonlinear import Called, State
-from cnf.pde.problems.entries import check_number, check_table, shown
+from cnf.pde.problems.entries import check_number, check_table, listed, shown
 from cnf.systems.states import start_of
 from cnf.telling import during
 
@@ -41,7 +41,7 @@ class Passed:
 
     def describe(self) -> str:
         steps = f"{self.steps} Newton step{'' if self.steps == 1 else 's'}, " if self.steps else ""
-        return f"{_named(self.values)}: {'' if self.found else 'no solution found, '}{steps}{self.seconds:.1f} s"
+        return f"{listed(self.values)}: {'' if self.found else 'no solution found, '}{steps}{self.seconds:.1f} s"
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
     for number in range(1, STEPS + 1):
         last, started, steps = waiting[0] == asked, time.perf_counter(), 0
         try:
-            with during(f"value {number}: {_named(waiting[0])}"):
+            with during(f"value {number}: {listed(waiting[0])}"):
                 answer = problem.with_parameters(waiting[0], state, None if last else ON_THE_WAY)._solved(report)
             found = answer.convergence is None or not answer.convergence.stopped
             steps = 0 if answer.convergence is None else answer.convergence.steps
@@ -125,7 +125,7 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
                 return replace(answer, problem=problem, passed=tuple(passed), seconds=seconds)
             if answer.tuning.interrupted:  # what there is answers another question
                 raise KeyboardInterrupt
-            state, reached = Called(answer.solution, f"the field for {_named(waiting[0])}"), waiting.pop(0)
+            state, reached = Called(answer.solution, f"the field for {listed(waiting[0])}"), waiting.pop(0)
             continue
         if reached is None or _gap(reached, waiting[0]) < NARROWEST:
             return _stuck(waiting[0])
@@ -141,13 +141,9 @@ def _gap(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return max(abs(first[n] - second[n]) / max(abs(first[n]), abs(second[n]), 1e-300) for n in first)
 
 
-def _named(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
-
-
 def _stuck(values: Mapping[str, float]) -> Any:
     raise ProblemError(
-        f"the continuation does not get past {_named(values)}: there may be no solution beyond, or it turns back there "
+        f"the continuation does not get past {listed(values)}: there may be no solution beyond, or it turns back there "
         "(a fold); begin on another branch with start, or with other values",
         ("solve", "continuation"),
     )

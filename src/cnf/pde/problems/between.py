@@ -20,6 +20,7 @@ from cnf.certificate.sizes import natural_sizes
 from cnf.constraints import Constraint
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
+from cnf.operators.nonlinear import Called
 from cnf.pde.patches.formulas import Formula, known_formulas, largest
 from cnf.pde.patches.probes import ELSEWHERE
 from cnf.pde.problems.guiding import guided, make_guides
@@ -52,7 +53,9 @@ class Between:
 
 @dataclass(frozen=True)
 class Opinion:
-    """A second field: how far it is away from the first, relative, and its values (P, C) at the points (P, D)."""
+    """A second field: itself, how far it is away from the first, relative, and its values (P, C) at points (P, D)."""
+
+    solution: Solution
 
     apart: float
     points: Tensor
@@ -105,7 +108,7 @@ def differ_from_second(problem: Problem, settings: Settings, solution: Solution)
             try:
                 other = build_field(problem, asked, replace(settings, steps=0).widened(factor), problem.seed + OTHER)
                 if solution.convergence is not None:
-                    other.start = solution  # of several solutions, the one that is judged
+                    other.start = Called(solution, "the answer")  # of several solutions, the one that is judged
                 second = other.eval().solve(measure=False) if not settings.guided else guided(other, around(other))
             except CnfError:
                 continue
@@ -122,7 +125,7 @@ def opinion_on(solution: Solution, second: Solution, points: Tensor) -> Opinion:
     with torch.no_grad():
         values = second(points)
         apart = difference(solution(points), values)
-    return Opinion(apart if math.isfinite(apart) else math.inf, points, values)
+    return Opinion(second, apart if math.isfinite(apart) else math.inf, points, values)
 
 
 def difference(a: Tensor, b: Tensor) -> float:

@@ -2,7 +2,8 @@
 
 The hints come from the orders of the operators: a time derivative of order q wants q conditions at the first instant,
 a spatial operator of even order 2m wants m conditions at every piece of the boundary, and a channel that appears only
-through its derivatives is known only up to a constant. They are hints: an advection equation wants fewer.
+through its derivatives is known only up to a constant. Conditions are counted over all channels that equations couple.
+They are hints: an advection equation wants fewer.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from cnf.errors import UnderdeterminedError
 from cnf.operators.printing import CoefficientPrinter, latex_name
 from cnf.pde.domains.connected import connected_parts
 from cnf.pde.problems.balance import changes_of_sign, contradictions
+from cnf.pde.problems.coupling import Coupling
 from cnf.pde.problems.coverage import (
-    boundary_gap,
+    boundary_excess,
+    boundary_gaps,
     conditions_outside,
     ends_of_time,
     is_instant,
-    orders_of_channel,
 )
 from cnf.pde.problems.jumps import Jump
 from cnf.pde.problems.problem import Problem
@@ -73,20 +75,16 @@ def check_problem(problem: Problem) -> Check:
         Reading(e.name, p.text, e.latex, read_back(c), c.points.shape[0], c.rows)
         for e, p, c in zip(problem.fitted, problem._sensors.places, problem.sensors, strict=True)
     )
-    missing = _initial_gaps(problem)
-    surplus: list[str] = []
+    missing = [*_initial_gaps(problem), *boundary_gaps(problem)]
     for channel in problem.space.channels:
-        gap, excess = boundary_gap(problem, channel)
-        found = (gap, _constant_gap(problem, channel), _absent(problem, channel))
-        missing += [hint for hint in found if hint]
-        surplus += [excess] if excess else []
+        missing += [hint for hint in (_constant_gap(problem, channel), _absent(problem, channel)) if hint]
     return Check(
         problem.title,
         problem.domain_text,
         readings,
         sum(c.rows for c in constraints),
         tuple(missing),
-        (*surplus, *contradictions(problem), *changes_of_sign(problem)),
+        (*boundary_excess(problem), *contradictions(problem), *changes_of_sign(problem)),
         fitted=fitted,
         unknowns={name: float(value) for name, value in problem.unknowns.items()},
     )
@@ -156,9 +154,10 @@ def _initial_gaps(problem: Problem) -> list[str]:
     ends = ends_of_time(problem)
     if ends is None:
         return []
-    wanted = {c: orders_of_channel(problem, c)[1] for c in problem.space.channels}
+    coupling = Coupling.of(problem)
+    wanted = {c: coupling.orders(c)[1] for c in problem.space.channels}
     found = {
-        c: round(sum(w for w, _, _, points in conditions_outside(problem, c) if is_instant(problem, points)))
+        c: round(sum(w for w, _, _, points in conditions_outside(problem, [c]) if is_instant(problem, points)))
         for c in problem.space.channels
     }
     if sum(found.values()) >= sum(wanted.values()):

@@ -164,7 +164,7 @@ def residuals_at(problem: Problem, solution: Solution, points: Tensor) -> list[t
     sizes = dict(zip([c.name for c in solution.constraints], natural_sizes(solution.constraints), strict=True))
     places = problem._placing.places
     inside = [k for k, place in enumerate(places) if place.kind == "interior" and place.region is None]
-    found = [problem._placing._constraint(k, Sample(points, None), {}) for k in inside]
+    found = [problem._placing.at(k, Sample(points, None)) for k in inside]
     names = {problem.equations[k].name for k, place in enumerate(places) if place.kind == "interior"}
     found += [check for check in problem.drawn() if check.name in names - {c.name for c in found}]
     return [

@@ -2,63 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
 import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from cnf.constraints import Constraint
 from cnf.pde.domains import Timed
+from cnf.pde.problems.coupling import Coupling, Row
 from cnf.pde.problems.places import TOUCH, Place
 from cnf.pde.problems.problem import Problem
 
 BOUNDARY_SAMPLE = 400
 
-
-def orders_of_channel(problem: Problem, channel: str) -> tuple[int, int]:
-    """The highest derivatives of a channel in space and in time among the equations of the interior."""
-    space_order = time_order = 0
-    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind != "interior" or not is_closed(constraint, channel):
-            continue
-        for row in constraint.operator.rows:
-            for term in row:
-                if term.channel != channel:
-                    continue
-                orders = dict(term.derivatives)
-                in_time = sum(n for c, n in orders.items() if c in problem.space.frame.time)
-                space_order = max(space_order, sum(orders.values()) - in_time)
-                time_order = max(time_order, in_time)
-    return space_order, time_order
+Counted = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
-def is_closed(constraint: Constraint, channel: str) -> bool:
-    """True if a row has this channel at a higher order than any other.
+def conditions_outside(
+    problem: Problem, channels: Collection[str], alone: bool = False
+) -> list[tuple[float, str, Place, Tensor]]:
+    """Where conditions outside the interior look at any of the channels: how many, name, place, points (P, D).
 
-    Others do not say how many conditions the channel wants: the divergence of a velocity, for instance.
-    """
-    for row in constraint.operator.rows:
-        orders = {t.channel: 0 for t in row}
-        for term in row:
-            orders[term.channel] = max(orders[term.channel], sum(n for _, n in term.derivatives))
-        if orders.get(channel, -1) == max(orders.values()) and list(orders.values()).count(max(orders.values())) == 1:
-            return True
-    return False
-
-
-def conditions_outside(problem: Problem, channel: str) -> list[tuple[float, str, Place, Tensor]]:
-    """Where conditions outside the interior look at the channel: how many, name, place, points (P, D).
-
-    A condition that ties two places together, such as u(0, t) = u(1, t), counts half at each.
+    `alone`: at no others besides. A condition that ties two places together, such as u(0, t) = u(1, t), counts half at
+    each.
     """
     found = []
     for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
         if place.kind not in ("boundary", "shape", "slice", "file"):
             continue
-        rows = [any(term.channel == channel for term in row) for row in constraint.operator.rows]
+        seen = sum(_looks_at(row, channels, alone) for row in constraint.operator.rows)
         local = [probe.points for probe in constraint.expanded() if probe.nodes == 1]
-        if any(rows):
-            found += [(sum(rows) / len(local), constraint.name, place, points) for points in local]
+        if seen:
+            found += [(seen / len(local), constraint.name, place, points) for points in local]
     return found
+
+
+def _looks_at(row: Row, channels: Collection[str], alone: bool = False) -> bool:
+    inside = [term.channel in channels for term in row]
+    return any(inside) and (all(inside) or not alone)
 
 
 def ends_of_time(problem: Problem) -> tuple[float, float] | None:
@@ -72,63 +54,120 @@ def is_instant(problem: Problem, points: Tensor) -> bool:
     return ends is not None and any(bool((points[:, -1] == end).all()) for end in ends)
 
 
-def _ordinary_gap(problem: Problem, channel: str, order: int) -> str:
-    """In one dimension an equation of order n takes n conditions, wherever they are."""
-    found = 0
-    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
-        if place.kind != "interior":
-            rows = sum(any(term.channel == channel for term in row) for row in constraint.operator.rows)
-            found += rows * constraint.points.shape[0]
-    if found >= order:
-        return ""
-    return (
-        f"the equation for {channel} is of order {order}, which takes {order} condition{'s' if order > 1 else ''} "
-        f"besides it; there {'is' if found == 1 else 'are'} {found or 'none'}"
-    )
+@dataclass(frozen=True)
+class Gap:
+    """Channels that take more conditions than there are for all of them together, and how many more."""
+
+    channels: frozenset[str]
+    lacking: float
+    hint: str
 
 
 def boundary_gaps(problem: Problem) -> list[str]:
-    """What the boundary lacks, channel by channel."""
-    return [gap for channel in problem.space.channels if (gap := boundary_gap(problem, channel)[0])]
+    """What the conditions lack for the orders in space of equations."""
+    coupling = Coupling.of(problem)
+    find = _ordinary_gap if problem.domain.dimension == 1 else _boundary_gap
+    gaps = [gap for c in coupling.channels if coupling.orders(c)[0] and (gap := find(problem, coupling, c))]
+    told: dict[str, None] = {}
+    for gap in gaps:  # one that is part of a larger one, or says no more than a part of it, is not told again
+        wider = any(gap.channels < other.channels and gap.lacking < other.lacking for other in gaps)
+        narrower = any(other.channels < gap.channels and gap.lacking <= other.lacking for other in gaps)
+        if not wider and not narrower:
+            told[gap.hint] = None
+    return list(told)
 
 
-def boundary_gap(problem: Problem, channel: str) -> tuple[str, str]:
-    """What the boundary lacks, and where it has too much."""
-    order = orders_of_channel(problem, channel)[0]
-    if problem.domain.dimension == 1:
-        return _ordinary_gap(problem, channel, order), ""
-    if order < 2 or order % 2:
-        return "", ""
+def _ordinary_gap(problem: Problem, coupling: Coupling, channel: str) -> Gap | None:
+    """In one dimension an equation of order n takes n conditions, wherever they are."""
+    among = coupling.influenced_by(channel)
+    orders = {c: coupling.orders(c)[0] for c in among}
+    wanted, found = sum(orders.values()), 0
+    for place, constraint in zip(problem._placing.places, problem.constraints, strict=True):
+        if place.kind != "interior":
+            found += sum(_looks_at(row, among) for row in constraint.operator.rows) * constraint.points.shape[0]
+    if found >= wanted:
+        return None
+    subject, them = _equations_for(orders), "them" if _several(orders) else "it"
+    return Gap(
+        frozenset(among),
+        wanted - found,
+        f"{subject} of order {wanted}{_together(orders)}, which takes {wanted} condition{'s' if wanted > 1 else ''} "
+        f"besides {them}; there {'is' if found == 1 else 'are'} {found or 'none'}",
+    )
+
+
+def _boundary_gap(problem: Problem, coupling: Coupling, channel: str) -> Gap | None:
+    """An equation of even order 2m takes m conditions on all of the boundary; of odd ones nothing is known."""
+    if coupling.orders(channel)[0] % 2:
+        return None
+    among = coupling.influenced_by(channel)
+    orders = {c: order for c in among if not (order := coupling.orders(c)[0]) % 2}
+    order = sum(orders.values())
     wanted = order // 2
-    sample, counts, _ = _counted(problem, channel)
+    sample, counts, _ = _counted(problem, among)
     bare = (counts < wanted - 0.1).nonzero()[:, 0]
-    gap = excess = ""
-    if len(bare) > 0.02 * len(sample):
-        gap = (
-            f"the equation for {channel} is of order {order} in space, which takes {wanted} "
-            f"condition{'s' if wanted > 1 else ''} on all of the boundary; {100 * len(bare) / len(sample):.0f} % of "
-            f"it has fewer, near ({_shown(sample[bare[len(bare) // 2]])}) for instance"
-        )
-    rich = _too_many(counts, wanted)
-    if len(rich) > 0.5 * len(sample):
-        excess = (
-            f"{100 * len(rich) / len(sample):.0f} % of the boundary has more than {wanted} condition"
-            f"{'s' if wanted > 1 else ''} on {channel}; they may contradict the equation"
-        )
-    return gap, excess
+    if len(bare) <= 0.02 * len(sample):
+        return None
+    return Gap(
+        frozenset(among),
+        float((wanted - counts[bare]).sum()),
+        f"{_equations_for(orders)} of order {order} in space{_together(orders)}, which takes {wanted} "
+        f"condition{'s' if wanted > 1 else ''} on all of the boundary; {100 * len(bare) / len(sample):.0f} % of "
+        f"it has fewer, near ({_shown(sample[bare[len(bare) // 2]])}) for instance",
+    )
+
+
+def _several(orders: Mapping[str, int]) -> bool:
+    return sum(order > 0 for order in orders.values()) > 1
+
+
+def _equations_for(orders: Mapping[str, int]) -> str:
+    """Of the channels that bring an order, as the subject of a sentence."""
+    names = ", ".join(channel for channel, order in orders.items() if order)
+    return f"the equations for {names} are" if _several(orders) else f"the equation for {names} is"
+
+
+def _together(orders: Mapping[str, int]) -> str:
+    return " together" if _several(orders) else ""
+
+
+def boundary_excess(problem: Problem) -> list[str]:
+    """Where most of the boundary has more conditions than equations take."""
+    if problem.domain.dimension == 1:
+        return []
+    told: dict[str, None] = {}
+    for among, wanted, counts in ((a, w, counted[1]) for a, w, counted in _filled(problem)):
+        rich = _too_many(counts, wanted)
+        if len(rich) > 0.5 * len(counts):
+            told[
+                f"{100 * len(rich) / len(counts):.0f} % of the boundary has more than {wanted} condition"
+                f"{'s' if wanted > 1 else ''} on {', '.join(among)}; they may contradict the equation"
+                f"{'s' if len(among) > 1 else ''}"
+            ] = None
+    return list(told)
 
 
 def crowded(problem: Problem) -> str:
     """Which conditions stand in the same place of the boundary, one too many of them; empty if none do."""
-    for channel in problem.space.channels:
-        wanted = orders_of_channel(problem, channel)[0] // 2
-        sample, counts, by_name = _counted(problem, channel)
+    for among, wanted, (sample, counts, by_name) in _filled(problem):
         rich = _too_many(counts, wanted)
-        if wanted and len(rich):
+        if len(rich):
             at = rich[len(rich) // 2]
             names = [repr(name) for name, count in by_name.items() if count[at] > 0]
-            return f"near ({_shown(sample[at])}) {channel} has to meet {' and '.join(names)}"
+            have = "have" if len(among) > 1 else "has"
+            return f"near ({_shown(sample[at])}) {', '.join(among)} {have} to meet {' and '.join(names)}"
     return ""
+
+
+def _filled(problem: Problem) -> Iterator[tuple[tuple[str, ...], int, Counted]]:
+    """Channels that depend on no others, how many conditions they take at most, and how many there are for them."""
+    coupling = Coupling.of(problem)
+    for channel in coupling.channels:
+        order = coupling.orders(channel)[0]
+        if order and order % 2 == 0:
+            among = coupling.behind(channel)
+            wanted = sum((coupling.order_anywhere(c) + 1) // 2 for c in among)
+            yield among, wanted, _counted(problem, among, alone=True)
 
 
 def _too_many(counts: Tensor, wanted: int) -> Tensor:
@@ -136,12 +175,12 @@ def _too_many(counts: Tensor, wanted: int) -> Tensor:
     return (counts > wanted + 0.1).nonzero()[:, 0]
 
 
-def _counted(problem: Problem, channel: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Points (S, D) of the boundary, and how often conditions speak of a channel there, (S,): all, and each by name."""
+def _counted(problem: Problem, channels: Collection[str], alone: bool = False) -> Counted:
+    """Points (S, D) of the boundary, and how often conditions speak of channels there, (S,): all, and each by name."""
     edge = problem.domain.boundary_points(BOUNDARY_SAMPLE, problem.seed)
     sample = edge.points
     found: dict[str, Tensor] = {}
-    for weight, name, place, points in conditions_outside(problem, channel):
+    for weight, name, place, points in conditions_outside(problem, channels, alone):
         if not is_instant(problem, points):
             covered = _covered(problem, sample, place, points)
             if problem.regions is not None and place.region is not None:

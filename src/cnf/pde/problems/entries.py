@@ -24,6 +24,13 @@ def check_table(value: object, known: Iterable[str], where: Where) -> dict:
     return dict(value)
 
 
+def any_table(given: object, key: str) -> dict:
+    """A table with keys of any name; nothing is an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"expected a table of entries, got {shown(given)}", (key,))
+    return dict(given or {})
+
+
 def check_text(value: object, where: Where) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ProblemError(f"expected a text that is not empty, got {shown(value)}", where)
@@ -65,6 +72,11 @@ def check_names(value: object, where: Where) -> tuple[str, ...]:
     if not found:
         raise ProblemError("expected at least one name", where)
     return found
+
+
+def listed(values: Mapping[str, float]) -> str:
+    """Numbers by name, as they are told."""
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
 
 
 def shown(value: object) -> str:

@@ -14,6 +14,7 @@ from cnf.constraints import Constraint
 from cnf.errors import CnfError
 from cnf.pde.patches.pursuit import axis_of
 from cnf.pde.problems.asking_patches import question_of
+from cnf.pde.problems.entries import listed
 from cnf.pde.problems.places import Place
 from cnf.pde.problems.problem import Problem
 
@@ -35,12 +36,12 @@ def iteration_notes(problem: Problem) -> list[str]:
         begins = f"at {getattr(problem.start, 'called', 'the field given')}"
     notes = [f"nonlinear in {', '.join(beyond)}: solved by Newton's iteration, which begins {begins}"]
     if problem.continuation:
-        values = [
-            ", ".join(f"{name} = {value:g}" for name, value in zip(problem.continuation, row, strict=True))
+        rows = [
+            dict(zip(problem.continuation, row, strict=True))
             for row in zip(*problem.continuation.values(), strict=True)
         ]
-        asked = ", ".join(f"{name} = {float(problem.parameters[name]):g}" for name in problem.continuation)
-        notes.append(f"by continuation: {'; '.join([*values, asked])}, each from the field before")
+        asked = {name: float(problem.parameters[name]) for name in problem.continuation}
+        notes.append(f"by continuation: {'; '.join(map(listed, [*rows, asked]))}, each from the field before")
     if (name := followed_along(problem)) is not None:
         low, high = problem.domain.lower[-1], problem.domain.upper[-1]
         windows = f"in windows of {name}, from {low:g} to {high:g}"
@@ -66,11 +67,11 @@ def disagreements(problem: Problem) -> list[str]:
     """Where values that are given at the start are others than those on the boundary at that moment; the worst ones."""
     if problem.space.coordinates[-1] not in problem.space.frame.time or problem.domain.dimension < 2:
         return []
-    question, found = problem._placing, []
+    placing, found = problem._placing, []
     for channel in problem.space.channels:
         known = [
             (place, c)
-            for place, c in zip(question.places, problem.constraints, strict=True)
+            for place, c in zip(placing.places, problem.constraints, strict=True)
             if place.region is None and gives_value(c, channel)
         ]
         begin = [c for place, c in known if is_start(problem, place)]

@@ -17,10 +17,13 @@ from torch import Tensor
 from cnf.constraints import Constraint
 from cnf.errors import ProblemError
 from cnf.field import ConstrainedField
+from cnf.operators.nonlinear import Called
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.problem import Problem
+
+ANSWER = "the answer"  # what an iteration that goes on from it says
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def _on_patches(problem: Problem, answer: Answer) -> ConstrainedField:
 
     question = lowered(question_of(problem))
     assert answer.mesh is not None
-    return build_field(question.after(answer.solution), orders_of(question), answer.mesh)
+    return build_field(question.after(answer.solution, ANSWER), orders_of(question), answer.mesh)
 
 
 def _of_waves(problem: Problem, answer: Answer) -> ConstrainedField:
@@ -80,5 +83,5 @@ def _of_waves(problem: Problem, answer: Answer) -> ConstrainedField:
         return new if torch.equal(new.points, condition.points) else new.at(condition.points)
 
     field = answer.field.transfer([found(c) for c in answer.field.constraints])
-    field.start = answer.solution  # where the iteration for nonlinear conditions begins
+    field.start = Called(answer.solution, ANSWER)  # where the iteration for nonlinear conditions begins
     return field

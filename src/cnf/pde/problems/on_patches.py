@@ -107,6 +107,7 @@ def solve_on_patches(
         measured=max(adapted.estimate, boundary),
         mesh=adapted.chosen.mesh,
         largest=between.largest | across.largest,
+        second=adapted.second if problem.fitted else None,
     )
     mesh = adapted.chosen.mesh
     if problem.solving.underdetermined == "refuse" and share_left_open(answer, mesh, solution.certificate.rank) > 0:

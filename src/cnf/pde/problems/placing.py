@@ -93,7 +93,7 @@ class Placing:
             seed = self.problem.seed + ELSEWHERE
             other = sample_in(place, self.problem.domain, self.problem.regions, count, layout, seed)
             if other is not None:
-                found.append(self._constraint(k, other, {}))
+                found.append(self.at(k, other))
         return tuple(found)
 
     def drawn(self) -> tuple[Constraint, ...]:
@@ -110,7 +110,7 @@ class Placing:
                 continue
             chosen = torch.randperm(at.points.shape[0], generator=generator)[:count]
             at = Sample(at.points[chosen], None if at.normals is None else at.normals[chosen])
-            found.append(self._constraint(k, at, {}))
+            found.append(self.at(k, at))
         return tuple(found)
 
     def interior(self) -> int:
@@ -177,6 +177,10 @@ class Placing:
         if place.file is None:
             return {}
         return {name: _thinned(values, share, self.problem.seed) for name, values in place.file.columns.items()}
+
+    def at(self, k: int, sample: Sample) -> Constraint:
+        """Equation k at any points of its part."""
+        return self._constraint(k, sample, {})
 
     def _constraint(self, k: int, at: Sample | None, columns: Mapping[str, Tensor]) -> Constraint:
         equation, problem = self.equations[k], self.problem

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import sympy as sp
 import torch
 from torch import Tensor
 
-from cnf.constraints import Constraint, Space
-from cnf.errors import CnfError, LatexError, ProblemError
+from cnf.constraints import Constraint
+from cnf.errors import LatexError, ProblemError
 from cnf.files import as_path
 from cnf.operators.latex import read_expression, used_coefficients
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
-from cnf.pde.domains.description import domain_from, to_text
+from cnf.pde.domains.description import to_text
 from cnf.pde.problems import options
 from cnf.pde.problems.beginning import read_continuation, read_start, solve_by_continuation
-from cnf.pde.problems.entries import check_count, check_names, check_text, shown
+from cnf.pde.problems.entries import any_table, check_count, check_text
 from cnf.pde.problems.exact import Function, read_exact
 from cnf.pde.problems.first_look import look_over, named, naming_lines
 from cnf.pde.problems.learning import at_present, is_learnable, with_learnable
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
+from cnf.pde.problems.spaces import read_domain, read_shape, read_space
 from cnf.pde.problems.unknowns import known_values, read_unknowns, split_fitted
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Problem:
         seed: int = 0,
         folder: object = ".",
     ):
-        numbers, looked_for = _any_table(parameters, "parameters"), _any_table(unknowns, "unknowns")
+        numbers, looked_for = any_table(parameters, "parameters"), any_table(unknowns, "unknowns")
         tables = {"points": points, "basis": basis, "tuning": tuning, "solve": solve, "exact": exact}
         texts = {"title": title, "description": description, "seed": seed, "folder": folder}
         asked = {"domain": domain, "equations": equations, "regions": regions, "vectors": vectors}
@@ -90,12 +91,12 @@ class Problem:
         self.description = check_text(description, ("description",)) if description != "" else ""
         self.seed = check_count(seed, ("seed",), 2**31 - 1, least=0)
         self.folder = as_path(folder)
-        self.space = _read_space(coordinates, channels, vectors)
+        self.space = read_space(coordinates, channels, vectors)
         named = tuple(map(str, regions)) if isinstance(regions, Mapping) else ()
         self.regional = RegionalParameters.read(given, self.space, named)
         self._used = self._used_by_parameters(given)
-        self.domain = self._read_domain(domain)
-        self.regions = read_regions(regions, self.domain, self._read_shape)
+        self.domain = read_domain(self, domain)
+        self.regions = read_regions(regions, self.domain, partial(read_shape, self))
         if self.regions is not None:
             self.regional = RegionalParameters.read(given, self.space, self.regions.names)
         written, self.jumps = read_equations_in(self, equations)
@@ -228,13 +229,16 @@ class Problem:
 
         return solve_problem(self, report)
 
-    def with_parameters(self, values: Mapping[str, object], start: object, target: float | None) -> Problem:
+    def with_parameters(
+        self, values: Mapping[str, object], start: object, target: float | None, continued: bool = False
+    ) -> Problem:
         """The same problem with other numbers and another start, solved roughly if there is a target.
 
-        A number that is looked for is looked for from its new value on.
+        A number that is looked for is looked for from its new value on. `continued`: by continuation, if it has one.
         """
         given: dict = self._entries["solve"] or {}  # type: ignore[assignment]
-        solve = {name: value for name, value in given.items() if name not in ("continuation", "start")}
+        dropped = {"start"} if continued else {"start", "continuation"}
+        solve = {name: value for name, value in given.items() if name not in dropped}
         solve |= {"start": start} | ({} if target is None else {"target": max(target, solve.get("target") or 0.0)})
         parameters: dict = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
         unknowns = {name: parameters.pop(name, value) for name, value in self.unknowns.items()}
@@ -325,63 +329,5 @@ class Problem:
             if useless and isinstance(given, Mapping) and key in given:
                 raise ProblemError(f"this would do nothing: {why[key]}; leave it out", (table, key))
 
-    def _read_shape(self, given: Mapping[str, object], where: tuple[str | int, ...]) -> Domain:
-        try:
-            return domain_from(
-                given,
-                number=lambda value: self.number(value, where),
-                expression=lambda latex: self.expression(latex, where),
-                coordinates=self.space.coordinates,
-                folder=self.folder,
-            )
-        except ProblemError:
-            raise
-        except CnfError as error:
-            raise ProblemError(str(error), where) from None
-        except (ArithmeticError, ValueError):
-            raise ProblemError("this is too large or too small for its numbers; use other units", where) from None
-
-    def _read_domain(self, given: Domain | Mapping[str, object]) -> Domain:
-        where = ("domain",)
-        if isinstance(given, Domain):
-            domain = given
-        elif isinstance(given, Mapping):
-            domain = self._read_shape(given, where)
-        else:
-            raise ProblemError(f"expected a domain or a table, got {shown(given)}", where)
-        names = self.space.coordinates
-        if domain.dimension != len(names):
-            timed = ", time included" if isinstance(domain, Timed) else ""
-            advice = "; for the time t write time = [0, 1] in the domain" if "t" in names and not timed else ""
-            raise ProblemError(
-                f"the domain has {domain.dimension} dimensions{timed}, but the coordinates are {', '.join(names)}"
-                f"{advice}",
-                where,
-            )
-        if "t" in names[:-1] or ("t" in names and len(names) > 1 and not isinstance(domain, Timed)):
-            raise ProblemError(
-                "the time t is the last coordinate and has an interval of its own: coordinates = 'x t' and, in the "
-                "domain, time = [0, 1]",
-                where,
-            )
-        return domain
-
     def __repr__(self) -> str:
         return f"Problem({self.title!r}: {len(self.equations)} equations for {', '.join(self.space.channels)})"
-
-
-def _read_space(coordinates: object, channels: object, vectors: Mapping[str, object] | None) -> Space:
-    names, fields = check_names(coordinates, ("coordinates",)), check_names(channels, ("channels",))
-    groups = _any_table(vectors, "vectors")
-    parts = {name: check_names(value, ("vectors", name)) for name, value in groups.items()}
-    try:
-        return Space(names, fields, vectors=parts)
-    except CnfError as error:
-        raise ProblemError(str(error), ("coordinates",)) from None
-
-
-def _any_table(given: object, key: str) -> dict:
-    """A table with keys of any name; nothing is an empty one."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ProblemError(f"expected a table of entries, got {shown(given)}", (key,))
-    return dict(given or {})

@@ -35,12 +35,14 @@ class Recovered:
     rows: int  # measurements in all
     steps: int
     errors: dict[str, float] | None = None  # relative, of those whose value is known
+    of_values: bool = False  # `numerical` knows the error of values only, though derivatives are measured as well
 
     def described(self, name: str) -> str:
         """An unknown with what is known about it."""
         deviation, numerical = self.deviations[name], self.numerical[name]
         parts = ["no measurement to spare" if math.isnan(deviation) else f"± {deviation:.1e} by the misfit"]
-        parts.append(f"{numerical:.1e} by the estimate" if math.isfinite(numerical) else "no estimate of the field")
+        known = "by the estimate, which is one of values, not of fluxes" if self.of_values else "by the estimate"
+        parts.append(f"{numerical:.1e} {known}" if math.isfinite(numerical) else "no estimate of the field")
         if self.errors and name in self.errors:
             parts.append(f"relative error {self.errors[name]:.1e}")
         return f"{self.values[name]:.12g} ({', '.join(parts)})"
@@ -70,4 +72,10 @@ class Recovered:
             {"name": m.name, "measurements": m.rows, "rms": m.rms, "largest": m.largest, "size": m.size}
             for m in self.misfits
         ]
-        return {"values": unknowns, "fitted": misfits, "measurements": self.rows, "steps": self.steps}
+        return {
+            "values": unknowns,
+            "fitted": misfits,
+            "measurements": self.rows,
+            "steps": self.steps,
+            "of_values": self.of_values,
+        }

@@ -22,6 +22,8 @@ from torch import Tensor
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfWarning, NotANumberError, ProblemError
 from cnf.field import ConstrainedField
+from cnf.operators.nonlinear import Called, State
+from cnf.pde.problems.entries import listed
 from cnf.pde.problems.learning import with_learnable
 from cnf.pde.problems.recovered import Misfit, Recovered
 from cnf.solution import Solution
@@ -45,6 +47,7 @@ APART = 1e-4  # of a number: how far these differences reach
 NEAR = 1e-6  # of a number: steps that may not show in what is missed
 SMALL = 0.1  # of where a number began: smaller ones are compared with that
 FARTHEST = 1.0  # times its size: what a number is changed by at once
+TWICE = 2.0  # times the difference of two fields: how far off one of them may be
 BEYOND = 1e100  # times the measurements: no number to go on with
 NO_SLOPES = "the field has no derivatives in them"
 CANNOT = "shorter and shorter steps do not help, though {:.0%} of what is missed seems within their reach"
@@ -137,17 +140,18 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
     names = tuple(problem.unknowns)
     begun = values = np.array([float(value) for value in problem.unknowns.values()])
     refuse_too_few(problem)
-    started, start, steps = time.perf_counter(), None, 0
+    started, steps = time.perf_counter(), 0
+    start: State | None = None  # what a nonlinear problem goes on from
     for number in range(1, ROUNDS + 1):
         rough = number == 1
         ways = dict(zip(names, map(learnable, values), strict=True))
-        asked = problem.with_parameters(ways, problem.start if start is None else start, ON_THE_WAY if rough else None)
-        if start is None and problem.continuation:
-            asked = continued(problem, ways, ON_THE_WAY)
+        begin, target = problem.start if start is None else start, ON_THE_WAY if rough else None
+        asked = problem.with_parameters(ways, begin, target, continued=start is None)
         assert asked.present is not None
         answer = asked.present._solved(report)
         refuse_unsolved(answer, dict(zip(names, values, strict=True)), steps)
-        start = answer.solution if answer.solution.convergence is not None else None
+        if answer.solution.convergence is not None:
+            start = Called(answer.solution, f"the field for {listed(dict(zip(names, values, strict=True)))}")
         field = with_learnable(asked, answer).field.train()
         sensors = Sensors(field, asked.sensors, tuple(ways.values()), begun)
         fit = search(sensors, values)
@@ -156,7 +160,7 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
         if fit.stopped:
             raise ProblemError(stalled(names, fit), WHERE)
         shift = np.abs(fit.values - values)
-        numerical = np.abs(fit.inverse).sum(axis=1) * answer.estimate
+        numerical = np.abs(fit.inverse) @ measurement_errors(answer)
         numerical = np.maximum(numerical, np.maximum(shift, np.abs(fit.inverse @ fit.off)))
         settled = shift <= np.maximum(STAYS * np.abs(values), 0.1 * numerical)
         if (not rough and settled.all()) or answer.tuning.interrupted or number == ROUNDS:
@@ -164,13 +168,6 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
             return replace(answer, recovered=found, seconds=time.perf_counter() - started)
         values = fit.values
     raise AssertionError("the last round returns")
-
-
-def continued(problem: Problem, unknowns: Mapping[str, object], target: float) -> Problem:
-    """The problem with its continuation, for the first answer of all."""
-    asked = problem.with_parameters(unknowns, problem.start, target)
-    ways = {**asked._entries["solve"], "continuation": problem.continuation}  # type: ignore[dict-item]
-    return type(problem)(**asked._entries | {"solve": ways})  # type: ignore[arg-type]
 
 
 def learnable(value: float) -> torch.nn.Parameter:
@@ -226,6 +223,24 @@ def size_of(condition: Constraint) -> float:
     return float(condition.values.detach().square().mean().sqrt()) or 1.0
 
 
+def measurement_errors(answer: Answer) -> np.ndarray:
+    """(M,): how far off the field may be where it is measured, relative to the sizes of measurements.
+
+    By the estimate of its values; and by what a second field measures, for fluxes are further off than values. What
+    both happen to agree on at one place counts as the others of the same equation.
+    """
+    found = []
+    with torch.no_grad():
+        for condition in answer.problem.sensors:
+            off = torch.full((condition.rows,), answer.estimate, dtype=torch.float64)
+            if answer.second is not None:
+                apart = (answer.solution.residual(condition) - answer.second.residual(condition)).reshape(-1)
+                typical = apart.square().mean().sqrt()
+                off = off.maximum(TWICE * apart.abs().maximum(typical) / size_of(condition))
+            found.append(off.nan_to_num(math.inf))
+    return torch.cat(found).numpy()
+
+
 def recovered(
     answer: Answer, sensors: Sensors, values: np.ndarray, fit: Fit, numerical: np.ndarray, steps: int
 ) -> Recovered:
@@ -251,6 +266,7 @@ def recovered(
         rows,
         steps,
         errors or None,
+        answer.second is None and any(c.operator.order > 0 for c in answer.problem.sensors),
     )
 
 
@@ -310,7 +326,3 @@ def stalled(names: Sequence[str], fit: Fit) -> str:
         f"the search for unknowns ended at {at} after {fit.steps} steps, and that is no minimum: {fit.stopped}. Begin "
         "with other values, nearer to what they should be"
     )
-
-
-def listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} = {value:.6g}" for name, value in values.items())

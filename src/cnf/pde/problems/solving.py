@@ -50,6 +50,7 @@ def solve_problem(problem: Problem, report: Report | None = None, fit_if_off: bo
         choice="" if fit is None else fit.note,
         largest=between.largest,
         floor=max(between.boundary, hidden_share(problem)),
+        second=None if second is None or not problem.fitted else second.solution,
     )
     if problem.solving.underdetermined == "refuse":
         refuse_open(answer, fit is not None)

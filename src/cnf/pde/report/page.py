@@ -134,7 +134,7 @@ def _picture(path: Path) -> str:
 
 def _facts(answer: Answer) -> str:
     facts = {k: v for k, v in list_facts(answer).items() if k not in newton_facts(answer)}  # these have their sections
-    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+    items = "".join(f"<dt>{escape(k[:1].upper() + k[1:])}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
     return f"<h2>Solution</h2><dl>{items}</dl>"
 
 
@@ -150,7 +150,7 @@ def _newton(answer: Answer) -> str:
         **({} if math.isnan(found.contraction) else {"contraction": f"{found.contraction:.0e}"}),
         "verdict": answer.certificate.newton[1] + (f": {found.stopped}" if found.stopped else ""),
     }
-    items = "".join(f"<dt>{escape(k.capitalize())}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+    items = "".join(f"<dt>{escape(k[:1].upper() + k[1:])}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
     return f"<h2>Newton’s iteration</h2><dl>{items}</dl>"
 
 

@@ -140,7 +140,7 @@ def list_facts(answer: Answer) -> dict[str, str]:
         f"{certificate.functions} functions{several}"
     }
     if answer.recovered is not None:
-        facts |= {name: answer.recovered.described(name) for name in answer.recovered.values}
+        facts |= {f"unknown {name}": answer.recovered.described(name) for name in answer.recovered.values}
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
     facts |= newton_facts(answer)

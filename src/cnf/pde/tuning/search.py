@@ -12,6 +12,7 @@ import torch
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.field import ConstrainedField
+from cnf.operators.nonlinear import Called
 from cnf.pde.tuning.objectives import HeldOutEquations
 from cnf.pde.tuning.trial import Report, Settings, Trial, as_mapping
 from cnf.solution import Solution
@@ -63,7 +64,7 @@ class Search:
     def begun(self, built: ConstrainedField) -> ConstrainedField:
         """The same, where an iteration begins with what is known by now: bandwidths change little of the field."""
         if self.reached is not None:
-            built.start = self.reached[1]
+            built.start = Called(self.reached[1], "the best field so far")
         return built
 
     def attempt(self, settings: Settings, rehearsal: bool) -> float:
