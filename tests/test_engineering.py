@@ -228,5 +228,5 @@ def test_a_package_that_is_missing_or_fails_is_a_note(tmp_path: Path, monkeypatc
     monkeypatch.setattr(engineering_running, "ENVIRONMENTS", tmp_path / "none")
     assert engineering.Runner(tmp_path, 60, kept=True).run("cnf", "cube", "patches", "1e-4")["note"] == "not run"
     runner = engineering.Runner(tmp_path, 60)
-    assert runner.run("skfem", "cube", "quadratic", "0")["note"] == "not installed: make bench-peers"
+    assert runner.run("skfem", "cube", "quadratic", "0")["note"] == "not installed: make bench-engineering"
     assert "could not convert" in runner.run("cnf", "cube", "patches", "many")["note"]

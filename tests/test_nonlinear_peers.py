@@ -103,7 +103,7 @@ def test_burgers_by_cole_and_hopf():
     in_x, in_t = moved(np.array([1.0, 0.0])), moved(np.array([0.0, 1.0]))
     second = (-in_x[0] + 16 * in_x[1] - 30 * in_x[2] + 16 * in_x[3] - in_x[4]) / (12 * step**2)
     assert np.abs(first(in_t) + in_x[2] * first(in_x) - NU * second).max() < 1e-8
-    assert cole_hopf(problem.grid(), 150) == pytest.approx(cole_hopf(problem.grid()), abs=1e-12)
+    assert cole_hopf(problem.grid(), nodes=150) == pytest.approx(cole_hopf(problem.grid()), abs=1e-12)
 
 
 def test_points_that_were_given_are_measured():

@@ -236,9 +236,9 @@ def cubic_source(x: Any, y: Any, m: Any) -> Any:
     return waves + two_scales(x, y, m) ** 3
 
 
-def cole_hopf(points: Array, nu: float = NU) -> Array:
+def cole_hopf(points: Array, nu: float = NU, nodes: int = 200) -> Array:
     """Burgers' equation from -sin(pi x) on [-1, 1] at points (x, t), (P, 1), by nodes of the heat kernel."""
-    z, weights = np.polynomial.hermite.hermgauss(200)
+    z, weights = np.polynomial.hermite.hermgauss(nodes)
     x, t = points[:, :1], points[:, 1:]
     y = x - 2 * np.sqrt(nu * t) * z  # (P, nodes)
     heat = weights * np.exp(-(np.cos(PI * y) + 1) / (2 * PI * nu))

@@ -14,6 +14,7 @@ from cnf.pde.patches.asked import asked_formulas
 from cnf.pde.patches.building import orders_of
 from cnf.pde.patches.formulas import Formula, _looks, _values, follow
 from cnf.pde.problems.asking_patches import question_of
+from cnf.systems.states import Differentiated
 
 X, Y = symbol("x"), symbol("y")
 SQUARE = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
@@ -124,7 +125,7 @@ def test_nothing_hides_in_the_field_a_nonlinear_equation_starts_from():
             "boundary": "u = x^2 + y",
         },
     )
-    question = question_of(problem)
+    question = question_of(problem).around(Differentiated(lambda x: x[:, :1] ** 2 + x[:, 1:]))
     found = [f for f in asked_formulas(question, orders_of(question)) if f.expression.has(Jet)]
     assert {f.hidden for f in found} == {True, False}
     for asked in found:

@@ -378,7 +378,7 @@ def test_vector_parameters():
         ({"k": math.inf}, "number"),
         ({"k": True}, "number"),
         ({"k": None}, "number"),
-        ({"k": "u"}, "k"),
+        ({"k": "u + w"}, "the symbol w is not known"),
         ({f"k_{i}": 1 for i in range(300)}, "at most"),
     ],
 )

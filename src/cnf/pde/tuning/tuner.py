@@ -112,7 +112,8 @@ def tune_poles(search: Search, start: Settings, rehearsal: bool) -> Settings:
     the points, they have a second try.
     """
     known, without = search.leader()[1].score, replace(start, poles=False)
-    for candidate in (without, without.widened(math.exp(-SIDESTEP))):
+    free = "bandwidth" in search.plan.free
+    for candidate in (without, without.widened(math.exp(-SIDESTEP))) if free else (without,):
         found = search.attempt(candidate, rehearsal)
         if found < known:
             return candidate
