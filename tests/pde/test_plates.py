@@ -138,6 +138,6 @@ def test_other_fourth_orders_are_refused_on_shapes():
 def test_clamped_square():
     """Uniform load: the deflection in the middle is 0.00126532 (Taylor and Govindjee); corners limit it."""
     equations = plate(r"\Delta^2 u = 1", "0", r"\partial_n u = 0")
-    answer = cnf.Problem("x y", domain=SQUARE, equations=equations, solve={"method": "patches", "target": 2e-5}).solve()
+    answer = cnf.Problem("x y", domain=SQUARE, equations=equations, solve={"method": "patches", "target": 1e-4}).solve()
     middle = float(answer(torch.full((1, 2), 0.5, dtype=torch.float64)))
     assert answer.certificate.exact and math.isclose(middle, 0.00126531908, rel_tol=1e-5)
