@@ -20,7 +20,7 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
-from cnf.newton import solve_nonlinear
+from cnf.newton import response, solve_nonlinear
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
 from cnf.operators.nonlinear import Called, State
@@ -102,15 +102,22 @@ class ConstrainedField(nn.Module):
             held, plan = self._planned()
             return partial(solve_and_measure, held, plan.solve, *settings), plan
         held, formulation = self._prepared()
-
-        def solve(basis: Basis, constraints: Sequence[Constraint], made_up: Sequence[Tensor]) -> Expansion:
-            return formulation.plan(basis, constraints).solve(made_up)
+        solve = partial(_planned_anew, formulation)
 
         def keep(iterate: State | None) -> None:
             self._iterate = Called(iterate, "the solve before") if self.training and iterate is not None else None
 
         start = self.start if self._iterate is None else self._iterate
         return partial(solve_nonlinear, held, solve, *settings, start, keep), None
+
+    def response(self) -> float:
+        """How far the solution moves, over its size, with small random changes of all conditions, over their terms.
+
+        Far above one, conditions hardly determine it: what rounding, or anything between the points, leaves of them is
+        enough to move it.
+        """
+        held, formulation = self._prepared()
+        return response(held, partial(_planned_anew, formulation), self.solution)
 
     def _run(self, work: Callable[[], Solution]) -> Solution:
         return work()  # from here: warnings name who asked for the solve
@@ -302,3 +309,9 @@ class ConstrainedField(nn.Module):
 
     def extra_repr(self) -> str:
         return "\n".join(repr(c) for c in self.constraints)
+
+
+def _planned_anew(
+    formulation: Formulation, basis: Basis, constraints: Sequence[Constraint], made_up: Sequence[Tensor]
+) -> Expansion:
+    return formulation.plan(basis, constraints).solve(made_up)

@@ -53,6 +53,7 @@ ENOUGH = 1e-13  # missed, relative to the sizes of the terms: nothing but roundi
 SLOW, NEAR, KEPT = 0.1, 0.3, 4  # of a change that is left, how small it is then, and fields that are mixed
 FARTHER = 1e2  # times as much may be missed by a mixture: the next step makes up for it
 BLOWN_UP = 1e100
+LITTLE = 1e-6  # of their terms: by how much conditions are changed to see how the field responds
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
 Seen = Sequence[tuple[Tensor, tuple[MultiIndex, ...]]]  # places, and the derivatives looked at there
@@ -350,6 +351,26 @@ def solve_nonlinear(
         found = certify(solution, tolerance, seconds, solution.made_up, SAMPLE if sampled else None)
     judge(found, on_violation)
     return replace(solution, spot_check=found, convergence=found.convergence)
+
+
+def response(held: Parts, solve: Solve, solution: Solution, seed: int = 0) -> float:
+    """How far a solution moves, over its size, if all conditions change a little at random, over their terms.
+
+    The last step of an iteration shows only the direction that it came from: a layer whose place hardly matters to any
+    condition moves with what all of them are off together.
+    """
+    newton = Newton(held, solve, solution.tolerance, solution.on_violation)
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad(), without_autocast(held.constraints[0].points.device):
+        changed = []
+        for c in newton.constraints:
+            linear, size = c.around(solution), residual(solution, c)[1]
+            signs = (torch.rand(size.shape, generator=draw, dtype=torch.float64) - 0.5).sign().to(size)
+            changed.append(replace(linear, values=linear.values + LITTLE * signs * size))
+        moved = newton._solved(changed, [guide.around(solution) for guide in newton.guides], solution)
+        points = torch.cat([c.points for c in newton.constraints])
+        before = solution(points)
+        return float((moved(points) - before).abs().max() / before.abs().max().clamp_min(1e-300)) / LITTLE
 
 
 def attached(newton: Newton, run: Run) -> Solution:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 LINEAR, ROUNDING = 0.25, 1e-11  # changes that fall no faster, and those that say nothing any more
 SENSITIVE, CURVED = 1e3, 1e-3
+RESPONDS = 1e6  # times as far as conditions are changed by: rounding alone moves the field in its tenth digit
 FLAT = 1e-6
 
 
@@ -22,6 +23,7 @@ class Convergence:
     stopped: str = ""  # why it ended without having converged; empty if it converged
     flat: float = math.inf  # the least that the terms of a condition change with the field there, of their sizes
     sensitivity: float = math.nan  # the change of the field by the last step, over what the conditions missed before it
+    response: float = math.nan  # how far the field moves with small random changes of all conditions, if that was tried
 
     @property
     def steps(self) -> int:
@@ -43,6 +45,8 @@ class Convergence:
         """
         if self.flat < FLAT:
             return "a condition hardly changes with the field there"
+        if self.response > RESPONDS:
+            return f"the field moves {self.response:.0e} times as far as the conditions are changed by"
         last = self.changes[-3:]
         rates = [after / before if before > 0 else 0.0 for before, after in pairwise(last)]
         if len(rates) == 2 and min(rates) > LINEAR and last[-1] > ROUNDING:
@@ -94,5 +98,6 @@ class Convergence:
             "flat": self.flat if math.isfinite(self.flat) else None,
             "steps": self.steps,
             "contraction": self.contraction if math.isfinite(self.contraction) else None,
+            "response": self.response if math.isfinite(self.response) else None,
             "sensitivity": self.sensitivity if math.isfinite(self.sensitivity) else None,
         }

@@ -28,6 +28,7 @@ from cnf.solution import Solution
 from cnf.systems.tied_account import TiedAccount
 
 DRAWN = 4096  # points at which nonlinear equations are looked at all over the domain
+FAINT = 0.01  # of the mean: terms that are smaller count as that
 PLAINLY = 0.1  # of its terms: an equation that is missed by more is not met there at all
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
 SMALL_CHANNEL = 1e-3  # of the largest: smaller channels are measured by that
@@ -177,7 +178,8 @@ def unmet_shares(question: Question, mesh: Mesh, solution: Solution) -> tuple[np
         for k in question.inside:
             own = np.flatnonzero(mesh.region[owner] == (question.places[k].region or 0))
             off, size = residual(solution, question.at(k, Sample(points[torch.from_numpy(own)], None)))
-            found = (off.abs() / size.clamp_min(1e-300)).nan_to_num(nan=1.0).amax(dim=1).numpy()
+            least = FAINT * size.mean(dim=0).clamp_min(1e-300)  # where next to nothing is balanced, nothing is missed
+            found = (off.abs() / size.maximum(least)).nan_to_num(nan=1.0).amax(dim=1).numpy()
             share[own] = np.maximum(share[own], np.minimum(found, 1.0))
     return owner, share
 

@@ -45,6 +45,7 @@ from cnf.pde.tuning.trial import Report, Trial, Tuning
 from cnf.solution import Solution
 from cnf.systems.tied import CellExpansion
 
+FAR = 1e5  # times as far as conditions are changed by: fields of other degrees may be off together
 FEW_LEFT_OPEN = 0.01  # of the functions: what follows from other conditions leaves some free
 
 
@@ -84,7 +85,7 @@ def solve_on_patches(
             f"there are more conditions than the equations of the interior take{': ' if where else ''}{where}; drop "
             "those that say the same twice, or contradict each other"
         ) from None
-    solution, probes = adapted.chosen.solution, adapted.probes
+    solution, probes = responding(adapted.chosen), adapted.probes
     with torch.no_grad():
         between = look_between(problem, solution, field_size(problem.asked_of(solution(probes.points)), probes))
         across = look_across(question, solution, probes)
@@ -104,7 +105,7 @@ def solve_on_patches(
         adapted.estimate,
         measure_errors(problem, solution, probes),
         time.perf_counter() - started,
-        measured=max(adapted.estimate, boundary),
+        measured=max(adapted.estimate, boundary, moved_by_what_is_missed(solution, adapted.chosen)),
         mesh=adapted.chosen.mesh,
         largest=between.largest | across.largest,
         second=adapted.second if problem.fitted else None,
@@ -121,6 +122,21 @@ def solve_on_patches(
         second = None if adapted.second is None else problem.asked_of(adapted.second(probes.points))
     course = course_of(problem, solution, probes, second, answer.estimate, adapted.windows, mesh)
     return replace(answer, course=course, seconds=time.perf_counter() - started)
+
+
+def responding(found: Round) -> Solution:
+    """The solution of a round; of nonlinear equations, with how far it moves if its conditions change a little."""
+    convergence = found.solution.convergence
+    if convergence is None or convergence.stopped:
+        return found.solution
+    return replace(found.solution, convergence=replace(convergence, response=found.field.response()))
+
+
+def moved_by_what_is_missed(solution: Solution, found: Round) -> float:
+    """What is missed between the points, as far as it moves a solution that its conditions hardly determine."""
+    if solution.convergence is None or not solution.convergence.response > FAR:
+        return 0.0
+    return min(1.0, solution.convergence.response * found.unmet)
 
 
 def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
