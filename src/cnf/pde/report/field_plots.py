@@ -26,6 +26,8 @@ from cnf.pde.report.map_panels import (
     path_around,
     plain,
 )
+from cnf.pde.report.measured import list_measured
+from cnf.pde.report.misfit_plots import draw_data, draw_misfit
 from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
 from cnf.pde.report.table import tied_conditions
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
@@ -65,42 +67,45 @@ def choose_planes(answer: Answer) -> list[Plane]:
 
 
 def plot_line(answer: Answer, line: Line, path: object) -> Path:
-    """One column per channel: the curve with its conditions above, the error or the residual below."""
+    """For every channel: the curve with its conditions and data, the error or the residual, and what data it misses."""
     space = answer.problem.space
     shown = min(len(space.channels), MOST_CHANNELS)
-    columns = min(shown, 3)
+    columns = 2 if shown in (2, 4, 5, 6) else 1  # three side by side would be too small to read on a page
     rows = -(-shown // columns)
     below = line.errors is not None or line.residual is not None
+    data = list_measured(answer)
+    shares = [2.0, *([1.0] if below else []), *([0.8] if data else [])]
+    step = len(shares)
 
     def paint(figure: Any) -> None:
-        heights = ((2.0, 1.0) if below else (1.0,)) * rows
-        panels = figure.subplots(len(heights), columns, squeeze=False, sharex=True, height_ratios=heights)
-        step = 2 if below else 1
+        panels = figure.subplots(step * rows, columns, squeeze=False, sharex=True, height_ratios=shares * rows)
         for k in range(rows * columns):
-            row, column = step * (k // columns), k % columns
+            own = panels[step * (k // columns) : step * (k // columns + 1), k % columns]
             if k >= shown:
-                for extra in range(step):
-                    panels[row + extra, column].set_visible(False)
+                for panel in own:
+                    panel.set_visible(False)
                 continue
-            top = panels[row, column]
+            top, last = own[0], own[-1]
             if line.exact is not None and np.isfinite(line.exact[k]).any():
                 top.plot(line.at, line.exact[k], color=GREY, linewidth=5, alpha=0.4, label="exact", zorder=2)
             top.plot(line.at, line.values[k], color=BLUE, linewidth=1.8, label="solution", zorder=3)
             _mark_on_curve(answer, top, line, k)
             top.set_ylabel(math_name(space.channels[k]))
             top.grid(True)
-            last = top
             if below:
-                last = panels[row + 1, column]
                 errors = line.errors[k] if line.errors is not None else line.residual
-                _plot_error(last, line.at, errors, "|error|" if line.errors is not None else "|residual|")
+                _plot_error(own[1], line.at, errors, "|error|" if line.errors is not None else "|residual|")
+            if data:
+                draw_data(top, last, [m for m in data if m.channel == k])
             last.set_xlabel(math_name(space.coordinates[0]))
             last.set_xlim(line.at[0], line.at[-1])
             last.tick_params(labelbottom=True)
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+        found = [panel.get_legend_handles_labels() for panel in panels.flat]
+        legend = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(4, len(legend)))
 
-    return draw(path, (6.8 if columns == 1 else 4.4 * columns, rows * (4.9 if below else 3.6)), paint)
+    width, part = (6.8, 1.63) if shown == 1 else (4.9 * columns, 1.3) if columns > 1 else (8.2, 1.1)
+    return draw(path, (width, rows * (part * sum(shares) if step > 1 else 3.6 if columns > 1 else 3.0)), paint)
 
 
 def _plot_error(panel: Any, at: np.ndarray, errors: np.ndarray | None, label: str) -> None:
@@ -181,24 +186,31 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
             titles.append((f"|error| of {math_name(name)}{relative}", plane.errors[k], True))
     if plane.residual is not None:
         titles.append(("|residual| of the equations inside", plane.residual, True))
-    columns = 2 if len(titles) in (1, 2, 4) or plane.errors is not None else 3
+    data = list_measured(answer)
+    fitted = [(space.channels[k], [m for m in data if m.channel == k]) for k in sorted({m.channel for m in data})]
     width, height = find_shape(plane, is_timed(answer))
-    columns = 1 if width >= 2 * height else min(columns, len(titles))  # long shapes one below the other
-    rows = -(-len(titles) // columns)
+    count = len(titles) + len(fitted)
+    columns = 1 if width >= 2 * height else min(2, count)  # long shapes one below the other; three would be too small
+    rows = -(-count // columns)
     marks = styled_points(answer)
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
         for k, panel in enumerate(panels.flat):
-            if k >= len(titles):
+            if k >= count:
                 panel.set_visible(False)
+                continue
+            panel.set_xlabel(math_name(space.coordinates[0]))
+            panel.set_ylabel(math_name(space.coordinates[1]))
+            if k >= len(titles):
+                name, own = fitted[k - len(titles)]
+                panel.set_title(f"misfit of the data of {math_name(name)}")
+                add_bar(figure, draw_misfit(panel, plane, own, width / height), panel, "", False)
                 continue
             title, values, logarithmic = titles[k]
             scale = find_scale([values], [plane.inside], logarithmic)
             image = draw_map(panel, plane, values, scale, width / height)
             panel.set_title(title)
-            panel.set_xlabel(math_name(space.coordinates[0]))
-            panel.set_ylabel(math_name(space.coordinates[1]))
             add_bar(figure, image, panel, "", logarithmic)
         draw_patches(panels[0, 0], answer, plane)
         for name, points, style in marks:
@@ -207,7 +219,7 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
         if handles:
             figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), markerscale=1.4)
 
-    legend = 0.24 * -(-(len(marks) + 1) // 4)
+    legend = 0.24 * -(-(len(marks) + len(data) + 1) // 4)
     size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
     return draw(path, size, paint)
 
