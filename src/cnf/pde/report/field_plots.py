@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 COLOURS = (ORANGE, GREEN, RED, SKY, "#CC79A7", BLUE, "#F0E442")
 FILLS = ("white", INK, "#B5B5B5")  # points inside
 MARKS = ("s", "^", "D", "v", "P", "X")
+FEW_ON_CURVE = 20  # points that hide nothing of a curve
 SNAPSHOTS = 4
 MOST_CHANNELS = 6  # drawn; a picture of more has no readable panels
 
@@ -125,7 +126,8 @@ def _mark_on_curve(answer: Answer, panel: Any, line: Line, channel: int) -> None
     for name, points, style in styled_points(answer):
         at = points[:, 0]
         height = np.interp(at, line.at, line.values[channel])
-        panel.plot(at, height, **style, label=name, zorder=4, clip_on=False)
+        larger = {"markersize": max(style["markersize"], 4.2)} if len(at) <= FEW_ON_CURVE else {}
+        panel.plot(at, height, **style | larger, label=name, zorder=4, clip_on=False)
 
 
 def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]]:

@@ -136,7 +136,9 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
         found.append((None, f"Relative error against the exact solution: {errors}."))
     if math.isfinite(answer.estimate):
         found.append((None, f"Estimate of the relative error ({answer.source}): {answer.estimate:.1e}."))
-    found += [(None, f"{line}.") for line in answer.recovered.lines()] if answer.recovered is not None else []
+    if answer.recovered is not None:
+        found += [(None, f"{name} = {answer.recovered.described(name)}.") for name in answer.recovered.values]
+        found += [(None, f"{line[:1].upper()}{line[1:]}.") for line in answer.recovered.fitted()]
     return found
 
 
