@@ -6,7 +6,7 @@ logarithmic scales. What is outside the domain stays white. Needs the extra `viz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from cnf.pde.report.map_panels import (
     plain,
 )
 from cnf.pde.report.measured import list_measured
-from cnf.pde.report.misfit_plots import draw_data, draw_misfit
+from cnf.pde.report.misfit_plots import draw_data, draw_misfit, draw_values
 from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
 from cnf.pde.report.table import tied_conditions
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
@@ -101,12 +101,17 @@ def plot_line(answer: Answer, line: Line, path: object) -> Path:
             last.set_xlabel(math_name(space.coordinates[0]))
             last.set_xlim(line.at[0], line.at[-1])
             last.tick_params(labelbottom=True)
-        found = [panel.get_legend_handles_labels() for panel in panels.flat]
-        legend = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+        legend = collect_legend(panels.flat)
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(4, len(legend)))
 
     width, part = (6.8, 1.63) if shown == 1 else (4.9 * columns, 1.3) if columns > 1 else (8.2, 1.1)
     return draw(path, (width, rows * (part * sum(shares) if step > 1 else 3.6 if columns > 1 else 3.0)), paint)
+
+
+def collect_legend(panels: Iterable[Any]) -> dict[str, Any]:
+    """Label -> handle, of all panels together."""
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    return {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
 
 
 def _plot_error(panel: Any, at: np.ndarray, errors: np.ndarray | None, label: str) -> None:
@@ -198,31 +203,37 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
+        free = None  # a place that no map needs takes the legend
         for k, panel in enumerate(panels.flat):
             if k >= count:
-                panel.set_visible(False)
+                panel.set_axis_off()
+                free = panel
                 continue
             panel.set_xlabel(math_name(space.coordinates[0]))
             panel.set_ylabel(math_name(space.coordinates[1]))
             if k >= len(titles):
                 name, own = fitted[k - len(titles)]
                 panel.set_title(f"misfit of the data of {math_name(name)}")
-                add_bar(figure, draw_misfit(panel, plane, own, width / height), panel, "", False)
+                add_bar(figure, draw_misfit(panel, plane, own, width / height), panel, "field minus data", False)
                 continue
             title, values, logarithmic = titles[k]
             scale = find_scale([values], [plane.inside], logarithmic)
             image = draw_map(panel, plane, values, scale, width / height)
             panel.set_title(title)
             add_bar(figure, image, panel, "", logarithmic)
+            draw_values(panel, [m for m in data if title == f"solution {math_name(space.channels[m.channel])}"], scale)
         draw_patches(panels[0, 0], answer, plane)
         for name, points, style in marks:
             panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        if handles:
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), markerscale=1.4)
+        legend = collect_legend(panels.flat)
+        if legend and free is not None:
+            free.legend(legend.values(), legend.keys(), loc="center", markerscale=1.4, labelspacing=0.8)
+        elif legend:
+            ways: Any = {"loc": "outside lower center", "ncols": min(4, len(legend)), "markerscale": 1.4}
+            figure.legend(legend.values(), legend.keys(), **ways)
 
-    legend = 0.24 * -(-(len(marks) + len(data) + 1) // 4)
-    size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
+    room = 0.0 if count < rows * columns else 0.24 * -(-(len(marks) + len(data) + 1) // 4)
+    size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + room)
     return draw(path, size, paint)
 
 

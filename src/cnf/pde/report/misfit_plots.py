@@ -14,6 +14,8 @@ from cnf.reports.plots import INK, ORANGE
 
 DATA = {"linestyle": "none", "marker": "o", "markersize": 5.5, "markeredgewidth": 0.9, "markeredgecolor": INK}
 FACES = (ORANGE, "white", "#B5B5B5")
+LEVELS = 8  # lines of the field under its misfit
+MOST_LARGE = 200  # measurements; more are drawn smaller
 MOST_STEMS = 60  # measurements; the lines of more run into each other
 
 
@@ -38,28 +40,34 @@ def draw_data(top: Any, below: Any, data: Sequence[Measured]) -> None:
     below.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
 
 
+def draw_values(panel: Any, data: Sequence[Measured], scale: dict[str, Any]) -> None:
+    """Measurements on the map of their channel, in the colours of its scale: what is fitted well blends in."""
+    colours = {"cmap": scale["cmap"], "norm": scale["norm"]}
+    for own in data:
+        _scatter(panel, own, own.values, colours)
+        panel.plot([], [], **DATA | {"markerfacecolor": "none", "markersize": 4}, label=label_of(own))
+
+
 def draw_misfit(panel: Any, plane: Plane, data: Sequence[Measured], ratio: float) -> Any:
-    """Points coloured by field minus measurement, over an empty map of the domain; what the colour bar is of."""
+    """Points coloured by field minus measurement, over lines of the field; what the colour bar is of."""
     from matplotlib.colors import Normalize
 
+    values, (x0, x1, y0, y1) = plane.values[data[0].channel], plane.extent
     faint = {"cmap": "Greys", "norm": Normalize(0.0, 1.0), "interpolation": "nearest"}
-    draw_map(panel, plane, np.full_like(plane.values[0], 0.06), faint, ratio)
+    draw_map(panel, plane, np.full_like(values, 0.06), faint, ratio)
+    if np.ptp(values[plane.inside]) > 0:
+        steps = (np.arange(len(values)) + 0.5) / len(values)
+        at, up = x0 + (x1 - x0) * steps, y0 + (y1 - y0) * steps
+        panel.contour(at, up, values, levels=LEVELS, colors="#B5B5B5", linewidths=0.8, linestyles="solid", zorder=1.5)
     reach = reach_of(data)
-    image = None
-    for own in data:
-        size = 46 if len(own.misfit) <= 200 else 14
-        image = panel.scatter(
-            *own.points[:, :2].T,
-            c=own.misfit,
-            cmap=SIGNED,
-            norm=Normalize(-reach, reach),
-            s=size,
-            edgecolors=INK,
-            linewidths=0.6,
-            zorder=5,
-            clip_on=False,
-        )
-    return image
+    colours = {"cmap": SIGNED, "norm": Normalize(-reach, reach)}
+    return [_scatter(panel, own, own.misfit, colours) for own in data][-1]
+
+
+def _scatter(panel: Any, own: Measured, shown: np.ndarray, colours: dict[str, Any]) -> Any:
+    size = 46 if len(shown) <= MOST_LARGE else 14
+    edge = {"edgecolors": INK, "linewidths": 0.7, "zorder": 6, "clip_on": False}
+    return panel.scatter(*own.points[:, :2].T, c=shown, s=size, **colours, **edge)
 
 
 def reach_of(data: Sequence[Measured]) -> float:
