@@ -249,9 +249,7 @@ class Problem:
         unknowns = {name: parameters.pop(name, value) for name, value in self.unknowns.items()}
         changed = self._entries | {"parameters": parameters, "unknowns": unknowns or None, "solve": solve}
         made = Problem(**(changed if target is None else changed | {"exact": None}))  # type: ignore[arg-type]
-        for problem in (made, made.present):
-            if problem is not None:
-                problem.original = self.original
+        made.original = (made.present or made).original = self.original
         return made
 
     @property
@@ -262,8 +260,7 @@ class Problem:
     @property
     def given_start(self) -> object:
         """As it was written, LaTeX or {channel: LaTeX}, or an object of Python; None if there is none."""
-        solve = self._entries["solve"]
-        return solve.get("start") if isinstance(solve, Mapping) else None
+        return (self._entries["solve"] or {}).get("start")  # type: ignore[attr-defined]
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
