@@ -323,7 +323,7 @@ def test_the_certificate_is_wrapped_in_its_box():
     assert re.search(r"pre\.wrapped \{[^}]*white-space: pre-wrap", style.text or "")
 
 
-def test_curves_of_three_channels_can_be_read(tmp_path):
+def test_curves_of_three_channels_can_be_read(tmp_path, monkeypatch):
     """A page is 960 pixels wide: what is drawn much wider has small letters there."""
     from PIL import Image
 
@@ -334,8 +334,13 @@ def test_curves_of_three_channels_can_be_read(tmp_path):
         equations={"interior": "u' = v; v' = w; w' = 0", "x = 0": "u = 1; v = 1; w = 1"},
         solve={"method": "patches"},
     )
-    with Image.open(plot_field(problem.solve(), tmp_path / "field.png")) as picture:
+    answer = problem.solve()
+    with Image.open(plot_field(answer, tmp_path / "field.png")) as picture:
         assert picture.size[0] < 1.35 * 960
+    drawn = []
+    monkeypatch.setattr("cnf.pde.report.field_plots._plot_error", lambda panel, *given: drawn.append(given[-1]))
+    plot_field(answer, tmp_path / "field.png")
+    assert drawn == ["|residual|"]  # one of all equations: once, not once for every channel
 
 
 # -- table -----------------------------------------------------------------------------------------------------------

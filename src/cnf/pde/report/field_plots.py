@@ -68,18 +68,29 @@ def choose_planes(answer: Answer) -> list[Plane]:
 
 
 def plot_line(answer: Answer, line: Line, path: object) -> Path:
-    """For every channel: the curve with its conditions and data, the error or the residual, and what data it misses."""
+    """For every channel: the curve with its conditions and data, the error, and what data it misses.
+
+    Without an exact solution the residual, which is one of all equations, once for all channels.
+    """
     space = answer.problem.space
     shown = min(len(space.channels), MOST_CHANNELS)
     columns = 2 if shown in (2, 4, 5, 6) else 1  # three side by side would be too small to read on a page
     rows = -(-shown // columns)
-    below = line.errors is not None or line.residual is not None
     data = list_measured(answer)
+    alone = line.errors is None and line.residual is not None and shown > 1  # below everything
+    below = not alone and (line.errors is not None or line.residual is not None)
     shares = [2.0, *([1.0] if below else []), *([0.8] if data else [])]
-    step = len(shares)
+    step, heights = len(shares), shares * rows + ([1.2] if alone else [])
 
     def paint(figure: Any) -> None:
-        panels = figure.subplots(step * rows, columns, squeeze=False, sharex=True, height_ratios=shares * rows)
+        panels = figure.subplots(len(heights), columns, squeeze=False, sharex=True, height_ratios=heights)
+        if alone:
+            for panel in panels[-1]:
+                panel.remove()
+            whole = figure.add_subplot(panels[0, 0].get_gridspec()[-1, :], sharex=panels[0, 0])
+            _plot_error(whole, line.at, line.residual, "|residual|")
+            whole.set_xlabel(math_name(space.coordinates[0]))
+            panels = panels[:-1]
         for k in range(rows * columns):
             own = panels[step * (k // columns) : step * (k // columns + 1), k % columns]
             if k >= shown:
@@ -104,8 +115,8 @@ def plot_line(answer: Answer, line: Line, path: object) -> Path:
         legend = collect_legend(panels.flat)
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(4, len(legend)))
 
-    width, part = (6.8, 1.63) if shown == 1 else (4.9 * columns, 1.3) if columns > 1 else (8.2, 1.1)
-    return draw(path, (width, rows * (part * sum(shares) if step > 1 else 3.6 if columns > 1 else 3.0)), paint)
+    width, part = (6.8, 1.63) if shown == 1 else (4.9 * columns, 1.5) if columns > 1 else (8.2, 1.2)
+    return draw(path, (width, max(3.6, part * sum(heights))), paint)
 
 
 def collect_legend(panels: Iterable[Any]) -> dict[str, Any]:
