@@ -66,6 +66,8 @@ def draw_misfit(panel: Any, plane: Plane, data: Sequence[Measured], ratio: float
 
 def _scatter(panel: Any, own: Measured, shown: np.ndarray, colours: dict[str, Any]) -> Any:
     size = 46 if len(shown) <= MOST_LARGE else 14
+    halo = {"c": "white", "linewidths": 0, "zorder": 5.5, "clip_on": False}  # dark edges are lost on dark maps
+    panel.scatter(*own.points[:, :2].T, s=1.7 * size, **halo)
     edge = {"edgecolors": INK, "linewidths": 0.7, "zorder": 6, "clip_on": False}
     return panel.scatter(*own.points[:, :2].T, c=shown, s=size, **colours, **edge)
 
