@@ -150,7 +150,12 @@ def solve(
         exact=exact,
         seed=0,
         solving=SimpleNamespace(target=None),
+        given_parameters={},
+        given_start=None,
+        continuation={},
+        unknowns={},
     )
+    problem.original = problem
     return StandIn(
         problem=problem,
         field=made,

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -169,6 +170,25 @@ def test_waves_have_a_try_where_patches_miss(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(choosing, "solve_on_patches", fail)
     with pytest.raises(ProblemError, match="no"):
         given.solve()
+
+
+def test_the_time_is_that_of_all_ways_together(monkeypatch: pytest.MonkeyPatch):
+    """Patches of 30 seconds that miss and waves of 8 that are chosen: 38, by a clock that only these two advance."""
+    clock = [100.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)
+        waves = problem(SMOOTH, solve={"method": "waves", "target": 1e-3}).solve()
+
+    def taking(seconds: float, answer: object) -> object:
+        clock[0] += seconds
+        return answer
+
+    bad = replace(waves, disagreement=1.0, seconds=30.0)
+    monkeypatch.setattr("cnf.pde.problems.problem.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(choosing, "solve_on_patches", lambda *_, **__: taking(30.0, bad))
+    monkeypatch.setattr(choosing, "solve_problem", lambda *_: taking(8.0, replace(waves, seconds=8.0)))
+    chosen = EVIDENCE["jump"][0].solve()
+    assert chosen.solution is waves.solution and chosen.seconds == 38.0
 
 
 def test_what_meets_an_easy_target_is_resolved():

@@ -136,7 +136,7 @@ def test_values_of_a_continuation_are_listed():
         answer = problem.solve()
     assert [passed.values for passed in answer.passed] == [{"a": 3.0}, {"a": 2.0}, {"a": 1.0}]
     assert all(passed.found and passed.steps > 0 for passed in answer.passed)
-    assert answer.seconds == pytest.approx(sum(passed.seconds for passed in answer.passed))
+    assert answer.seconds >= sum(passed.seconds for passed in answer.passed) > 0
     assert answer.convergence.start == "the field for a = 2"  # type: ignore[union-attr]
     assert any(text.startswith("value 2: a = 2, Newton step 1: ") for text in told)
     assert [row["values"] for row in json.loads(summary_text(answer))["continuation"]] == [

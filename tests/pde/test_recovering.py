@@ -254,3 +254,78 @@ equation = 'u = d'
     loaded = cnf.load(tmp_path / "results" / "solution.pt")
     x = torch.from_numpy(PLACES[:, None])
     assert torch.equal(loaded(x), answer.field(x))
+
+
+def test_data_are_on_the_page_and_in_the_picture(tmp_path):
+    """Noisy values of u are drawn with what the field misses of them; r keeps its name; fitted equations say so."""
+    from cnf.pde.report.asked import list_asked
+    from cnf.pde.report.field_caption import field_caption
+    from cnf.pde.report.measured import list_measured
+    from cnf.pde.report.page import report_markup
+    from cnf.pde.report.table import answer_table, judge_answer, list_equations, list_fitted
+
+    data = PLACES * (1 - PLACES) / 1.6 + 0.01 * np.cos(40 * PLACES)
+    measured(tmp_path, data)
+    answer = rod(tmp_path, {"r": 3.0}, "-r u'' = 1").solve()
+    (found,) = list_measured(answer)
+    with torch.no_grad():
+        field = answer(torch.from_numpy(PLACES[:, None]))[:, 0].numpy()
+    assert (found.name, found.channel) == ("sensors", 0) and np.array_equal(found.points[:, 0], PLACES)
+    assert np.array_equal(found.values, data) and np.allclose(found.misfit, field - data, rtol=0, atol=1e-15)
+    assert "field minus measurement" in field_caption(answer)
+    (row,) = list_fitted(answer)
+    assert row.fitted and row.latex == "u = d" and row.absolute == pytest.approx(np.abs(found.misfit).max())
+    assert all(not own.fitted and own.name != "sensors" for own in list_equations(answer))
+    page = report_markup(answer)
+    assert re.search(r"sensors <span class='mark'>fitted</span></th>", page) and page.count("'mark'>") == 1
+    assert "<dt>R</dt>" not in page and not re.search(r"<dt>Unknown", page)
+    assert "<h2>Unknowns</h2><dl><dt><math" in page and ">r</mi>" in page.split("<h2>Unknowns")[1].split("</dt>")[0]
+    assert "3.0" in list_asked(answer.problem)["Looked for"]  # where it began, not where it ended
+    assert "sensors (fitted)" in answer_table(answer)
+    assert any(text.startswith("Fitted, not exact: sensors") for _, text in judge_answer(answer))
+
+
+def test_data_are_drawn_at_their_heights(tmp_path):
+    """The curve's panel has the measurements, the panel below field minus measurement, around zero."""
+    from matplotlib.figure import Figure
+
+    from cnf.pde.report.field_plots import plot_field
+    from cnf.pde.report.measured import list_measured
+    from cnf.pde.report.misfit_plots import draw_data, draw_misfit, draw_values
+    from cnf.pde.report.planes import Plane
+
+    pytest.importorskip("matplotlib")
+    data = PLACES * (1 - PLACES) / 1.6 + 0.01 * np.cos(40 * PLACES)
+    measured(tmp_path, data)
+    answer = rod(tmp_path, {"r": 3.0}, "-r u'' = 1").solve()
+    (own,) = list_measured(answer)
+    top, below = Figure().subplots(2)
+    draw_data(top, below, [own])
+    assert np.array_equal(top.lines[0].get_ydata(), data) and top.lines[0].get_label() == "data: sensors (6)"
+    assert np.array_equal(below.lines[-1].get_ydata(), own.misfit)
+    assert below.get_ylim()[1] > np.abs(own.misfit).max() and sum(below.get_ylim()) == 0
+    assert plot_field(answer, tmp_path / "field.png").stat().st_size > 10_000
+
+    flat = replace(own, points=np.stack([PLACES, PLACES**2], axis=1))
+    inside, values = np.ones((20, 20), dtype=bool), np.linspace(0, 1, 400).reshape(1, 20, 20)
+    plane = Plane((0, 1), {}, (0.0, 1.0, 0.0, 1.0), inside, None, values, None, None)
+    panel = Figure().subplots()
+    image = draw_misfit(panel, plane, [flat], 1.0)
+    assert np.array_equal(image.get_offsets(), flat.points) and np.array_equal(image.get_array(), own.misfit)
+    assert image.norm.vmax == -image.norm.vmin == np.abs(own.misfit).max()
+    draw_values(panel, [flat], {"cmap": "viridis", "norm": None, "interpolation": "nearest"})
+    assert np.array_equal(panel.collections[-1].get_array(), data)
+
+
+@pytest.mark.parametrize(
+    ("equation", "channels"),
+    [("u = d", ["u"]), ("2 u = d", []), ("u_x = d", []), ("u + v = d", []), ("v = d; u_x = d; u = d", ["v", "u"])],
+)
+def test_only_values_of_channels_are_data_of_a_curve(equation: str, channels: list[str]):
+    """Fluxes, sums and multiples have no place on it."""
+    from cnf.pde.report.measured import measured_channel
+
+    at = torch.zeros(1, 1, dtype=torch.float64)
+    condition = cnf.Space("x", "u v").constraint(equation, at=at, d=torch.ones(1, dtype=torch.float64))
+    found = [measured_channel(row) for row in condition.operator.rows]
+    assert [name for name in found if name is not None] == channels

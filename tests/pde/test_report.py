@@ -16,6 +16,8 @@ import torch
 import cnf
 from cnf.errors import MissingExtraError
 from cnf.pde.problems.check import read_back
+from cnf.pde.report.asked import list_asked, show_parameter
+from cnf.pde.report.field_caption import field_caption
 from cnf.pde.report.field_plots import plot_field, styled_points
 from cnf.pde.report.folder import write_answer
 from cnf.pde.report.map_panels import find_decades, find_scale, math_name
@@ -266,6 +268,81 @@ def test_equation_as_read():
     assert read_back(space.constraint("u", at=at, equals=torch.ones(2))) == r"u = \mathrm{data}"
 
 
+def test_caption_says_which_of_error_and_residual_is_drawn():
+    """With an exact solution the error, for the channels that have one; else the residual; nothing of the other."""
+    assert field_caption(stand_in.wave_1d()) == "The solution and its error against the exact solution."
+    without = stand_in.poisson_2d(with_exact=False, count=40)
+    assert field_caption(without) == "The solution and the residual of the equations between the points."
+    flow = stand_in.flow_2d()
+    first = flow.problem.space.channels[0]
+    flow.problem.exact = {first: flow.problem.exact[first]}
+    assert field_caption(flow) == f"The solution and its error against the exact solution ({first})."
+
+
+def test_what_was_asked_is_on_the_page():
+    """Parameters as they were written, formulas typeset; target, start and continuation, on the way of one as well."""
+    problem = cnf.Problem(
+        "x y",
+        "u v",
+        domain=cnf.Box((0, 0), (1, 1)),
+        equations={
+            "interior": r"\Delta u + \mathbf{b} \cdot \nabla u = \lambda u^2 + s; \Delta v = u",
+            "boundary": "u = 0; v = 0",
+        },
+        parameters={"lambda": 0.125, "s": r"\frac{x}{3}", "b": [1, "2 x"]},
+        solve={"target": 1e-7, "start": {"u": r"\sin(\pi x)"}, "continuation": {"lambda": [0.5, 0.25]}},
+    )
+    asked = {label: parse(f"<p>{markup}</p>") for label, markup in list_asked(problem).items()}
+    lines = {label: ["".join(line.itertext()) for line in found] for label, found in asked.items()}
+    assert lines == {
+        "Parameters": ["λ=0.125", "s=x3", "b=(1,2x)"],
+        "Target": ["relative error 1·10−7"],
+        "Start": ["u=sin(πx)"],
+        "Continuation": ["λ through 0.5,0.25"],
+    }
+    assert list(asked["Parameters"].iter("mfrac"))
+    later = problem.with_parameters({"lambda": 0.5}, problem.start, 1e-2)  # on the way of the continuation
+    assert list_asked(later) == list_asked(problem)
+
+
+def test_parameters_of_regions_and_of_python():
+    """A value for every region in one line; what only Python knows is said to be."""
+    assert "".join(parse(f"<p>{show_parameter('k', {'left': 2, 'rest': '1 + x'})}</p>").itertext()) == (
+        "k=2 in left, k=1+x in rest"
+    )
+    assert "".join(parse(f"<p>{show_parameter('f', torch.sin)}</p>").itertext()) == "f given in Python"
+    assert parse(f"<p>{show_parameter('k', {'<b>': '<i>'})}</p>").find("b") is None
+
+
+def test_the_certificate_is_wrapped_in_its_box():
+    """Its first line is longer than the page is wide."""
+    page = parse(report_markup(stand_in.wave_1d()))
+    (wrapped,) = [pre for pre in page.iter("pre") if pre.get("class") == "wrapped"]
+    assert (wrapped.text or "").startswith("certificate: ")
+    (style,) = page.iter("style")
+    assert re.search(r"pre\.wrapped \{[^}]*white-space: pre-wrap", style.text or "")
+
+
+def test_curves_of_three_channels_can_be_read(tmp_path, monkeypatch):
+    """A page is 960 pixels wide: what is drawn much wider has small letters there."""
+    from PIL import Image
+
+    problem = cnf.Problem(
+        "x",
+        "u v w",
+        domain={"type": "interval", "from": 0, "to": 1},
+        equations={"interior": "u' = v; v' = w; w' = 0", "x = 0": "u = 1; v = 1; w = 1"},
+        solve={"method": "patches"},
+    )
+    answer = problem.solve()
+    with Image.open(plot_field(answer, tmp_path / "field.png")) as picture:
+        assert picture.size[0] < 1.35 * 960
+    drawn = []
+    monkeypatch.setattr("cnf.pde.report.field_plots._plot_error", lambda panel, *given: drawn.append(given[-1]))
+    plot_field(answer, tmp_path / "field.png")
+    assert drawn == ["|residual|"]  # one of all equations: once, not once for every channel
+
+
 # -- table -----------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +371,10 @@ def test_verdict():
     """Good, bad and unknown are told apart."""
     answer = stand_in.poisson_2d()
     assert [good for good, _ in judge_answer(answer)] == [True, True, None, None]
+    there = "relative residual there 1.0e-06 on average, 1.0e-05 at most"
+    assert judge_answer(answer)[1][1] == f"Resolved between the points: {there}."
+    answer.largest["edge"] = 2e-4  # of another equation
+    assert "1.0e-06 on average, 2.0e-04 at most" in judge_answer(answer)[1][1]
     answer.held_out["pde"] = 0.5
     assert judge_answer(answer)[1][0] is False and "5.0e-01" in judge_answer(answer)[1][1]
     answer.held_out["pde"] = math.nan

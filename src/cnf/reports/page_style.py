@@ -33,6 +33,9 @@ dt { color: var(--soft); } dd { margin: 0; } dd ul { margin: 0; padding-left: 1.
 math { font-size: 1.1em; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.86rem; }
 pre { background: var(--shade); padding: 0.9rem 1rem; border-radius: 8px; overflow-x: auto; line-height: 1.45; }
+pre.wrapped { white-space: pre-wrap; overflow-wrap: anywhere; }
+.mark { color: var(--accent); border: 1px solid var(--accent); border-radius: 0.6rem; padding: 0 0.45rem;
+  font-size: 0.78rem; font-weight: 600; white-space: nowrap; }
 details { margin-top: 0.35rem; } summary { cursor: pointer; color: var(--accent); font-size: 0.88rem; }
 figure { margin: 1.75rem 0; } figcaption { color: var(--soft); font-size: 0.9rem; margin-top: 0.4rem; }
 img { display: block; max-width: 100%; margin: 0 auto; background: #ffffff; border-radius: 8px; padding: 0.5rem; }

@@ -60,7 +60,7 @@ class Answer:
     held_out: dict[str, float]  # mean relative residual where it was not imposed, NaN if it has no other points
     disagreement: float | None  # relative difference to a field from other points: estimates the error
     errors: dict[str, float] | None  # relative L2 error of each channel, if the exact solution is given
-    seconds: float
+    seconds: float  # that it took, with everything that was tried on the way to it
     measured: float | None = None  # the error as measured against fields of other degrees, on patches
     mesh: Mesh | None = None  # the patches, if it was solved on some
     choice: str = ""  # why it was solved the way it was, if that was left open

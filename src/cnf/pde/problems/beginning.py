@@ -121,8 +121,7 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
         passed.append(Passed(waiting[0], found, steps, time.perf_counter() - started))
         if found:
             if last:
-                seconds = sum(own.seconds for own in passed)
-                return replace(answer, problem=problem, passed=tuple(passed), seconds=seconds)
+                return replace(answer, problem=problem, passed=tuple(passed))
             if answer.tuning.interrupted:  # what there is answers another question
                 raise KeyboardInterrupt
             state, reached = Called(answer.solution, f"the field for {listed(waiting[0])}"), waiting.pop(0)

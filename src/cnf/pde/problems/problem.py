@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -83,6 +84,7 @@ class Problem:
         self._entries |= asked | tables | texts
         self.present: Problem | None = None  # the problem with the values that learnable parameters have
         self.to_be_learnt = False  # its field is solved again and again, with parameters that change
+        self.original = self  # as it was asked, where a search or a continuation solves it with other numbers
         if is_learnable(given):
             now = {"parameters": at_present(numbers), "unknowns": at_present(self.unknowns)}
             self.present = Problem(**self._entries | now)  # type: ignore[arg-type]
@@ -198,14 +200,17 @@ class Problem:
 
     def solve(self, report: Report | None = None) -> Answer:
         """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
+        started = time.perf_counter()
         try:
             if self.present is not None:
-                return with_learnable(self, self.present.solve(report))
-            if self.unknowns:
+                answer = with_learnable(self, self.present.solve(report))
+            elif self.unknowns:
                 from cnf.pde.problems.recovering import recover
 
-                return recover(self, report)
-            return self._solved(report)
+                answer = recover(self, report)
+            else:
+                answer = self._solved(report)
+            return replace(answer, seconds=time.perf_counter() - started)  # of all that was tried on the way to it
         except ProblemError as error:  # data that are no numbers at points that come with refinement, for instance
             if self._file is None or not error.where:
                 raise
@@ -243,7 +248,19 @@ class Problem:
         parameters: dict = {**self._entries["parameters"], **values}  # type: ignore[dict-item]
         unknowns = {name: parameters.pop(name, value) for name, value in self.unknowns.items()}
         changed = self._entries | {"parameters": parameters, "unknowns": unknowns or None, "solve": solve}
-        return Problem(**(changed if target is None else changed | {"exact": None}))  # type: ignore[arg-type]
+        made = Problem(**(changed if target is None else changed | {"exact": None}))  # type: ignore[arg-type]
+        made.original = (made.present or made).original = self.original
+        return made
+
+    @property
+    def given_parameters(self) -> Mapping[str, object]:
+        """As they were written: numbers, LaTeX, lists of them for vectors, {region: value}, or objects of Python."""
+        return self._entries["parameters"]  # type: ignore[return-value]
+
+    @property
+    def given_start(self) -> object:
+        """As it was written, LaTeX or {channel: LaTeX}, or an object of Python; None if there is none."""
+        return (self._entries["solve"] or {}).get("start")  # type: ignore[attr-defined]
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ certificate and its estimate for the numbers that are reported.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -140,7 +139,7 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
     names = tuple(problem.unknowns)
     begun = values = np.array([float(value) for value in problem.unknowns.values()])
     refuse_too_few(problem)
-    started, steps = time.perf_counter(), 0
+    steps = 0
     start: State | None = None  # what a nonlinear problem goes on from
     for number in range(1, ROUNDS + 1):
         rough = number == 1
@@ -165,7 +164,7 @@ def recover(problem: Problem, report: Report | None = None) -> Answer:
         settled = shift <= np.maximum(STAYS * np.abs(values), 0.1 * numerical)
         if (not rough and settled.all()) or answer.tuning.interrupted or number == ROUNDS:
             found = recovered(answer, sensors, values, fit, numerical, steps)
-            return replace(answer, recovered=found, seconds=time.perf_counter() - started)
+            return replace(answer, recovered=found)
         values = fit.values
     raise AssertionError("the last round returns")
 

@@ -6,7 +6,7 @@ logarithmic scales. What is outside the domain stays white. Needs the extra `viz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from cnf.pde.report.map_panels import (
     path_around,
     plain,
 )
+from cnf.pde.report.measured import list_measured
+from cnf.pde.report.misfit_plots import draw_data, draw_misfit, draw_values
 from cnf.pde.report.planes import MASK, Line, Plane, pixel_centres, sample_line, sample_plane
 from cnf.pde.report.table import tied_conditions
 from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 COLOURS = (ORANGE, GREEN, RED, SKY, "#CC79A7", BLUE, "#F0E442")
 FILLS = ("white", INK, "#B5B5B5")  # points inside
 MARKS = ("s", "^", "D", "v", "P", "X")
+FEW_ON_CURVE = 20  # points that hide nothing of a curve
 SNAPSHOTS = 4
 MOST_CHANNELS = 6  # drawn; a picture of more has no readable panels
 
@@ -65,42 +68,61 @@ def choose_planes(answer: Answer) -> list[Plane]:
 
 
 def plot_line(answer: Answer, line: Line, path: object) -> Path:
-    """One column per channel: the curve with its conditions above, the error or the residual below."""
+    """For every channel: the curve with its conditions and data, the error, and what data it misses.
+
+    Without an exact solution the residual, which is one of all equations, once for all channels.
+    """
     space = answer.problem.space
     shown = min(len(space.channels), MOST_CHANNELS)
-    columns = min(shown, 3)
+    columns = 2 if shown in (2, 4, 5, 6) else 1  # three side by side would be too small to read on a page
     rows = -(-shown // columns)
-    below = line.errors is not None or line.residual is not None
+    data = list_measured(answer)
+    alone = line.errors is None and line.residual is not None and shown > 1  # below everything
+    below = not alone and (line.errors is not None or line.residual is not None)
+    shares = [2.0, *([1.0] if below else []), *([0.8] if data else [])]
+    step, heights = len(shares), shares * rows + ([1.2] if alone else [])
 
     def paint(figure: Any) -> None:
-        heights = ((2.0, 1.0) if below else (1.0,)) * rows
         panels = figure.subplots(len(heights), columns, squeeze=False, sharex=True, height_ratios=heights)
-        step = 2 if below else 1
+        if alone:
+            for panel in panels[-1]:
+                panel.remove()
+            whole = figure.add_subplot(panels[0, 0].get_gridspec()[-1, :], sharex=panels[0, 0])
+            _plot_error(whole, line.at, line.residual, "|residual|")
+            whole.set_xlabel(math_name(space.coordinates[0]))
+            panels = panels[:-1]
         for k in range(rows * columns):
-            row, column = step * (k // columns), k % columns
+            own = panels[step * (k // columns) : step * (k // columns + 1), k % columns]
             if k >= shown:
-                for extra in range(step):
-                    panels[row + extra, column].set_visible(False)
+                for panel in own:
+                    panel.set_visible(False)
                 continue
-            top = panels[row, column]
+            top, last = own[0], own[-1]
             if line.exact is not None and np.isfinite(line.exact[k]).any():
                 top.plot(line.at, line.exact[k], color=GREY, linewidth=5, alpha=0.4, label="exact", zorder=2)
             top.plot(line.at, line.values[k], color=BLUE, linewidth=1.8, label="solution", zorder=3)
             _mark_on_curve(answer, top, line, k)
             top.set_ylabel(math_name(space.channels[k]))
             top.grid(True)
-            last = top
             if below:
-                last = panels[row + 1, column]
                 errors = line.errors[k] if line.errors is not None else line.residual
-                _plot_error(last, line.at, errors, "|error|" if line.errors is not None else "|residual|")
+                _plot_error(own[1], line.at, errors, "|error|" if line.errors is not None else "|residual|")
+            if data:
+                draw_data(top, last, [m for m in data if m.channel == k])
             last.set_xlabel(math_name(space.coordinates[0]))
             last.set_xlim(line.at[0], line.at[-1])
             last.tick_params(labelbottom=True)
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+        legend = collect_legend(panels.flat)
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(4, len(legend)))
 
-    return draw(path, (6.8 if columns == 1 else 4.4 * columns, rows * (4.9 if below else 3.6)), paint)
+    width, part = (6.8, 1.63) if shown == 1 else (4.9 * columns, 1.5) if columns > 1 else (8.2, 1.2)
+    return draw(path, (width, max(3.6, part * sum(heights))), paint)
+
+
+def collect_legend(panels: Iterable[Any]) -> dict[str, Any]:
+    """Label -> handle, of all panels together."""
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    return {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
 
 
 def _plot_error(panel: Any, at: np.ndarray, errors: np.ndarray | None, label: str) -> None:
@@ -120,7 +142,8 @@ def _mark_on_curve(answer: Answer, panel: Any, line: Line, channel: int) -> None
     for name, points, style in styled_points(answer):
         at = points[:, 0]
         height = np.interp(at, line.at, line.values[channel])
-        panel.plot(at, height, **style, label=name, zorder=4, clip_on=False)
+        larger = {"markersize": max(style["markersize"], 4.2)} if len(at) <= FEW_ON_CURVE else {}
+        panel.plot(at, height, **style | larger, label=name, zorder=4, clip_on=False)
 
 
 def styled_points(answer: Answer) -> list[tuple[str, np.ndarray, dict[str, Any]]]:
@@ -181,34 +204,47 @@ def plot_plane(answer: Answer, plane: Plane, path: object) -> Path:
             titles.append((f"|error| of {math_name(name)}{relative}", plane.errors[k], True))
     if plane.residual is not None:
         titles.append(("|residual| of the equations inside", plane.residual, True))
-    columns = 2 if len(titles) in (1, 2, 4) or plane.errors is not None else 3
+    data = list_measured(answer)
+    fitted = [(space.channels[k], [m for m in data if m.channel == k]) for k in sorted({m.channel for m in data})]
     width, height = find_shape(plane, is_timed(answer))
-    columns = 1 if width >= 2 * height else min(columns, len(titles))  # long shapes one below the other
-    rows = -(-len(titles) // columns)
+    count = len(titles) + len(fitted)
+    columns = 1 if width >= 2 * height else min(2, count)  # long shapes one below the other; three would be too small
+    rows = -(-count // columns)
     marks = styled_points(answer)
 
     def paint(figure: Any) -> None:
         panels = figure.subplots(rows, columns, squeeze=False)
+        free = None  # a place that no map needs takes the legend
         for k, panel in enumerate(panels.flat):
+            if k >= count:
+                panel.set_axis_off()
+                free = panel
+                continue
+            panel.set_xlabel(math_name(space.coordinates[0]))
+            panel.set_ylabel(math_name(space.coordinates[1]))
             if k >= len(titles):
-                panel.set_visible(False)
+                name, own = fitted[k - len(titles)]
+                panel.set_title(f"misfit of the data of {math_name(name)}")
+                add_bar(figure, draw_misfit(panel, plane, own, width / height), panel, "field minus data", False)
                 continue
             title, values, logarithmic = titles[k]
             scale = find_scale([values], [plane.inside], logarithmic)
             image = draw_map(panel, plane, values, scale, width / height)
             panel.set_title(title)
-            panel.set_xlabel(math_name(space.coordinates[0]))
-            panel.set_ylabel(math_name(space.coordinates[1]))
             add_bar(figure, image, panel, "", logarithmic)
+            draw_values(panel, [m for m in data if title == f"solution {math_name(space.channels[m.channel])}"], scale)
         draw_patches(panels[0, 0], answer, plane)
         for name, points, style in marks:
             panels[0, 0].plot(*points[:, :2].T, **style, label=name, zorder=5, clip_on=False)
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        if handles:
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), markerscale=1.4)
+        legend = collect_legend(panels.flat)
+        if legend and free is not None:
+            free.legend(legend.values(), legend.keys(), loc="center", markerscale=1.4, labelspacing=0.8)
+        elif legend:
+            ways: Any = {"loc": "outside lower center", "ncols": min(4, len(legend)), "markerscale": 1.4}
+            figure.legend(legend.values(), legend.keys(), **ways)
 
-    legend = 0.24 * -(-(len(marks) + 1) // 4)
-    size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + legend)
+    room = 0.0 if count < rows * columns else 0.24 * -(-(len(marks) + len(data) + 1) // 4)
+    size = (columns * (width + 1.4), rows * (height + 0.82) + 0.2 + room)
     return draw(path, size, paint)
 
 

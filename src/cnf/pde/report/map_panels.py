@@ -119,6 +119,8 @@ def add_bar(figure: Any, image: Any, panel: Any, label: str, logarithmic: bool) 
     bar = figure.colorbar(image, cax=panel.inset_axes([1.05, 0.0, 0.05 * max(1.0, height / width), 1.0]))
     bar.set_label(label, rotation=0 if label.count("$") == 2 and len(label) < 12 else 90, labelpad=8)
     bar.locator = LogLocator(numticks=6) if logarithmic else MaxNLocator(5)
+    if not logarithmic:
+        bar.formatter.set_useMathText(True)
     bar.update_ticks()
     bar.ax.minorticks_off()
     bar.outline.set_visible(False)

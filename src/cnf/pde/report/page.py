@@ -16,8 +16,19 @@ from typing import TYPE_CHECKING
 import torch
 
 from cnf.files import write_text
+from cnf.operators.printing import latex_name
+from cnf.pde.report.asked import list_asked
 from cnf.pde.report.course import continuation_table, course_table, newton_facts
-from cnf.pde.report.table import judge_answer, list_equations, list_facts, show_number, show_setting
+from cnf.pde.report.field_caption import field_caption
+from cnf.pde.report.table import (
+    judge_answer,
+    list_equations,
+    list_facts,
+    list_fitted,
+    show_number,
+    show_setting,
+    unknown_facts,
+)
 from cnf.reports.mathml import is_available, typeset
 from cnf.reports.page_style import STYLE
 from cnf.reports.tables import Table, show_cell
@@ -27,7 +38,6 @@ if TYPE_CHECKING:
     from cnf.reports.results import Run
 
 CAPTIONS = {
-    "field.png": "The solution, and its error or the residual between the points.",
     "animation.gif": "The solution over time.",
     "newton.png": "What the conditions missed before the first and after every step, relative to their terms.",
     "course.png": "The error as time goes on, relative to the size of the field over all of time.",
@@ -50,10 +60,11 @@ def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(problem.description)}</p>' if problem.description else "",
         _verdict(answer),
-        "".join(_picture(p) for p in pictures if p.name == "field.png"),
+        "".join(_picture(p, field_caption(answer)) for p in pictures if p.name == "field.png"),
         _problem(answer),
         _equations(answer),
         "".join(_picture(p) for p in pictures if p.name == "animation.gif"),
+        _unknowns(answer),
         _facts(answer),
         _newton(answer),
         "".join(_picture(p) for p in pictures if p.name == "newton.png"),
@@ -62,7 +73,7 @@ def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None
         "".join(_picture(p) for p in pictures if p.name == "course.png"),
         _trials(answer),
         "".join(_picture(p) for p in pictures if p.name == "tuning.png"),
-        f"<h2>Certificate</h2><pre>{escape(str(answer.certificate))}</pre>",
+        f"<h2>Certificate</h2><pre class='wrapped'>{escape(str(answer.certificate))}</pre>",
         _use(answer),
         _versions(answer, run),
     ]
@@ -86,28 +97,24 @@ def _verdict(answer: Answer) -> str:
 def _problem(answer: Answer) -> str:
     space, domain = answer.problem.space, answer.problem.domain
     ranges = "".join(
-        f"<li>{typeset(_symbol(name))} from {low:g} to {high:g}</li>"
+        f"<li>{typeset(latex_name(name))} from {low:g} to {high:g}</li>"
         for name, low, high in zip(space.coordinates, domain.lower, domain.upper, strict=True)
     )
-    channels = ", ".join(typeset(_symbol(name)) for name in space.channels)
+    channels = ", ".join(typeset(latex_name(name)) for name in space.channels)
     kind = escape(answer.problem.domain_text)
     note = "" if is_available() else '<p class="note">Formulas are shown as LaTeX: latex2mathml is not installed.</p>'
     where = f"<dt>Domain</dt><dd>{kind}<ul>{ranges}</ul></dd>"
-    return f"<h2>Problem</h2><dl><dt>Unknown</dt><dd>{channels}</dd>{where}</dl>{note}"
-
-
-def _symbol(name: str) -> str:
-    from cnf.operators.printing import latex_name
-
-    return latex_name(name)
+    asked = "".join(f"<dt>{label}</dt><dd>{lines}</dd>" for label, lines in list_asked(answer.problem).items())
+    return f"<h2>Problem</h2><dl><dt>Field</dt><dd>{channels}</dd>{where}{asked}</dl>{note}"
 
 
 def _equations(answer: Answer) -> str:
     lines = []
-    for row in list_equations(answer):
+    for row in (*list_equations(answer), *list_fitted(answer)):
+        mark = " <span class='mark'>fitted</span>" if row.fitted else ""
         read = typeset(row.read)
         cells = [
-            f"<th scope='row'>{escape(row.name)}</th>",
+            f"<th scope='row'>{escape(row.name)}{mark}</th>",
             f"<td class='formula'>{typeset(row.latex)}<details><summary>as read</summary>{read}</details></td>",
             f"<td>{escape(row.where)}</td>",
             f"<td class='number'>{row.points}</td>",
@@ -122,18 +129,28 @@ def _equations(answer: Answer) -> str:
     )
 
 
-def _picture(path: Path) -> str:
-    """An embedded picture with its caption."""
+def _picture(path: Path, words: str = "") -> str:
+    """An embedded picture with its caption: the words, or those that every picture of its name has."""
     data = base64.b64encode(path.read_bytes()).decode("ascii")
-    caption = escape(CAPTIONS.get(path.name, path.name))
+    caption = escape(words or CAPTIONS.get(path.name, path.name))
     return (
         f'<figure><img src="data:{TYPES[path.suffix]};base64,{data}" alt="{caption}"/>'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 
 
+def _unknowns(answer: Answer) -> str:
+    """The numbers that were looked for, by their own names."""
+    if answer.recovered is None:
+        return ""
+    names = answer.recovered.values
+    items = "".join(f"<dt>{typeset(latex_name(n))}</dt><dd>{escape(answer.recovered.described(n))}</dd>" for n in names)
+    return f"<h2>Unknowns</h2><dl>{items}</dl>"
+
+
 def _facts(answer: Answer) -> str:
-    facts = {k: v for k, v in list_facts(answer).items() if k not in newton_facts(answer)}  # these have their sections
+    elsewhere = {**newton_facts(answer), **unknown_facts(answer)}  # these have their sections
+    facts = {k: v for k, v in list_facts(answer).items() if k not in elsewhere}
     items = "".join(f"<dt>{escape(k[:1].upper() + k[1:])}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
     return f"<h2>Solution</h2><dl>{items}</dl>"
 
@@ -221,7 +238,7 @@ def _use(answer: Answer) -> str:
         'field = cnf.load("solution.pt")',
         f"x = torch.tensor([[{point}]], dtype=torch.float64)  # columns {', '.join(space.coordinates)}",
         f"print(field(x))  # {', '.join(answer.field.basis.space.channels)}",
-        f'print(field.solution.apply(r"\\partial_{_symbol(first)} {_symbol(channel)}", x))',
+        f'print(field.solution.apply(r"\\partial_{latex_name(first)} {latex_name(channel)}", x))',
     ]
     return f"<h2>Going on with the solution</h2><pre>{escape(chr(10).join(lines))}</pre>"
 

@@ -35,6 +35,7 @@ class EquationRow:
     relative: float
     held_out: float  # mean between the points
     largest: float  # and the largest there
+    fitted: bool = False  # in the sense of least squares, by the unknowns of the problem: no condition of the field
 
     @property
     def residuals(self) -> tuple[float, float, float, float]:
@@ -72,6 +73,33 @@ def list_equations(answer: Answer) -> list[EquationRow]:
     return rows
 
 
+def list_fitted(answer: Answer) -> list[EquationRow]:
+    """One row per equation that is fitted: the largest misfit, and that relative to the size of the measurements."""
+    if answer.recovered is None:
+        return []
+    written = {e.name: e for e in answer.problem.fitted}
+    rows = []
+    for constraint, misfit in zip(answer.problem.sensors, answer.recovered.misfits, strict=True):
+        equation = written[constraint.name]
+        rows.append(
+            EquationRow(
+                name=constraint.name,
+                where=find_part(equation) or "everywhere",
+                latex=equation.latex,
+                read=read_back(constraint),
+                constraint=constraint,
+                points=constraint.points.shape[0],
+                conditions=constraint.rows,
+                absolute=misfit.largest,
+                relative=misfit.largest / misfit.size,
+                held_out=math.nan,
+                largest=math.nan,
+                fitted=True,
+            )
+        )
+    return rows
+
+
 def tied_conditions(answer: Answer) -> dict[Constraint, Tie]:
     """Conditions on interfaces, and how they tie the patches there."""
     basis = answer.field.basis
@@ -95,21 +123,29 @@ def judge_answer(answer: Answer) -> list[tuple[bool | None, str]]:
         found.append((True, f"Every condition holds: worst relative residual {worst}, tolerance {tolerance}."))
     else:
         found.append((False, f"NOT EXACT: worst relative residual {worst}, tolerance {tolerance}."))
-    worst = f"{answer.worst_held_out:.1e}"
+    there = f"relative residual there {answer.worst_held_out:.1e} on average, {_largest(answer):.1e} at most"
     if math.isnan(answer.worst_held_out):
         found.append((None, "Between the points nothing could be measured."))
     elif answer.resolved:
-        found.append((True, f"Resolved between the points: relative residual {worst} there."))
+        found.append((True, f"Resolved between the points: {there}."))
     else:
         advice = "" if answer.measured is not None else "; use more points"
-        found.append((False, f"NOT RESOLVED between the points: relative residual {worst} there{advice}."))
+        found.append((False, f"NOT RESOLVED between the points: {there}{advice}."))
     if answer.errors:
         errors = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items())
         found.append((None, f"Relative error against the exact solution: {errors}."))
     if math.isfinite(answer.estimate):
         found.append((None, f"Estimate of the relative error ({answer.source}): {answer.estimate:.1e}."))
-    found += [(None, f"{line}.") for line in answer.recovered.lines()] if answer.recovered is not None else []
+    if answer.recovered is not None:
+        found += [(None, f"{name} = {answer.recovered.described(name)}.") for name in answer.recovered.values]
+        found += [(None, f"{line[:1].upper()}{line[1:]}.") for line in answer.recovered.fitted()]
     return found
+
+
+def _largest(answer: Answer) -> float:
+    """The largest residual between the points of any equation; not less than a mean that is all that is known."""
+    known = [value for value in answer.largest.values() if not math.isnan(value)]
+    return max([answer.worst_held_out, *known])
 
 
 def answer_table(answer: Answer) -> str:
@@ -117,12 +153,12 @@ def answer_table(answer: Answer) -> str:
     header = ["equation", "where", "points", "worst |Lf - g|", "relative", "between the points: mean", "max"]
     rows = [
         [
-            shorten(row.name),
+            f"{shorten(row.name)} (fitted)" if row.fitted else shorten(row.name),
             shorten(row.where, 24),
             str(row.points),
             *map(show_number, row.residuals),
         ]
-        for row in list_equations(answer)
+        for row in (*list_equations(answer), *list_fitted(answer))
     ]
     facts = list_facts(answer)
     width = max(map(len, facts)) + 2
@@ -139,8 +175,7 @@ def list_facts(answer: Answer) -> dict[str, str]:
         "system": f"rank {certificate.rank} of {certificate.conditions} conditions, {condition}"
         f"{certificate.functions} functions{several}"
     }
-    if answer.recovered is not None:
-        facts |= {f"unknown {name}": answer.recovered.described(name) for name in answer.recovered.values}
+    facts |= unknown_facts(answer)
     if answer.errors:
         facts["error"] = ", ".join(f"{name} {value:.1e}" for name, value in answer.errors.items()) + " (relative L2)"
     facts |= newton_facts(answer)
@@ -152,6 +187,12 @@ def list_facts(answer: Answer) -> dict[str, str]:
     facts["settings"] = f"{settings} ({answer.tuning.objective}: {answer.attempts}{stopped})"
     facts["time"] = f"{answer.seconds:.1f} s"
     return facts
+
+
+def unknown_facts(answer: Answer) -> dict[str, str]:
+    """The numbers that were looked for: label -> text."""
+    found = answer.recovered
+    return {} if found is None else {f"unknown {name}": found.described(name) for name in found.values}
 
 
 def show_number(value: float) -> str:
