@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 STEPS = 24  # problems that a continuation may solve on its way
 ON_THE_WAY = 1e-2  # target of these
+TINY = 1e-300
 NARROWEST = 1e-3  # of the way between two values: steps are not made shorter
 
 
@@ -95,7 +96,7 @@ def read_continuation(problem: Problem, given: object) -> dict[str, tuple[float,
             raise ProblemError("expected a list of values to pass through, easiest first", (*where, name))
         if not isinstance(problem.parameters[name], int | float | sp.Number):
             raise ProblemError(f"only a number can be changed step by step; {name!r} is none", (*where, name))
-        found[name] = tuple(check_number(value, (*where, name)) for value in values)
+        found[name] = tuple(check_number(value, (*where, name), positive=False) for value in values)
     if len({len(values) for values in found.values()}) > 1:
         raise ProblemError("the lists of a continuation are passed through together; make them equally long", where)
     return found
@@ -107,10 +108,11 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
     asked = {name: float(problem.parameters[name]) for name in lists}
     waiting = [{name: values[k] for name, values in lists.items()} for k in range(len(next(iter(lists.values()))))]
     waiting = [*waiting, asked] if waiting[-1] != asked else waiting
+    scales = {name: max(map(abs, (*values, asked[name]))) for name, values in lists.items()}
     state, reached = problem.start, None
     passed: list[Passed] = []
     for number in range(1, STEPS + 1):
-        last, started, steps = waiting[0] == asked, time.perf_counter(), 0
+        last, started, steps = len(waiting) == 1, time.perf_counter(), 0
         try:
             with during(f"value {number}: {listed(waiting[0])}"):
                 answer = problem.with_parameters(waiting[0], state, None if last else ON_THE_WAY)._solved(report)
@@ -127,18 +129,24 @@ def solve_by_continuation(problem: Problem, report: Report | None) -> Answer:
                 raise KeyboardInterrupt
             state, reached = Called(answer.solution, f"the field for {listed(waiting[0])}"), waiting.pop(0)
             continue
-        if reached is None or _gap(reached, waiting[0]) < NARROWEST:
+        if reached is None or _gap(reached, waiting[0], scales) < NARROWEST:
             return _stuck(waiting[0])
         waiting.insert(0, {name: _between(reached[name], value) for name, value in waiting[0].items()})
     return _stuck(waiting[0])
 
 
 def _between(first: float, second: float) -> float:
+    """The geometric mean, for parameters range over decades; where zero lies between them, the arithmetic one."""
     return math.copysign(math.sqrt(first * second), first) if first * second > 0 else (first + second) / 2
 
 
-def _gap(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    return max(abs(first[n] - second[n]) / max(abs(first[n]), abs(second[n]), 1e-300) for n in first)
+def _gap(first: Mapping[str, float], second: Mapping[str, float], scales: Mapping[str, float]) -> float:
+    """The largest change of a parameter over its size; beside zero, which has none, over the largest of its values."""
+    found = []
+    for name, scale in scales.items():
+        a, b = first[name], second[name]
+        found.append(abs(a - b) / (max(abs(a), abs(b)) if a * b > 0 else max(scale, TINY)))
+    return max(found)
 
 
 def _stuck(values: Mapping[str, float]) -> Any:
