@@ -19,7 +19,7 @@ from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.beginning import Passed
 from cnf.pde.problems.course import Course
-from cnf.pde.problems.iterating import disagreements
+from cnf.pde.problems.iterating import disagreements, idle_notes
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.recovered import Recovered
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
@@ -196,7 +196,7 @@ class Answer:
             )
         found = self.problem.check()
         lines += [f"hint: {hint}" for hint in (found.missing if self.resolved and certificate.exact else found.hints)]
-        lines += [f"note: {note}" for note in self.disagreements]
+        lines += [f"note: {note}" for note in (*idle_notes(self.problem), *self.disagreements)]
         if (better := self.passed_over()) is not None:
             lines.append(
                 f"note: {better} is {self.tuning.best.residual / better.residual:.0f} times better between the points, "
