@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cnf
-from cnf.errors import ProblemError
+from cnf.errors import CnfWarning, ProblemError
 
 INTERVAL = {"type": "interval", "from": 0, "to": 1}
 MIDDLE = torch.tensor([[0.5]], dtype=torch.float64)
@@ -126,3 +126,29 @@ def test_lists_of_equations(start: object, tmp_path: Path):
 def test_lists_of_anything_else_are_refused(bad: list):
     with pytest.raises(ProblemError, match="expected"):
         cnf.Problem("t", domain=INTERVAL, equations={"interior": "u'' = -u", "t = 0": bad})
+
+
+def test_what_did_not_converge_is_not_told_to_use_more_points():
+    """The p-Laplacian from zero, where its linearisation vanishes: one message, and no raw warning of NumPy."""
+    equations = {"interior": r"-\nabla\cdot(|\nabla u|^2 \nabla u) = 1", "boundary": "u = 0"}
+    square = {"type": "box", "lower": [0, 0], "upper": [1, 1]}
+    problem = cnf.Problem("x y", domain=square, equations=equations, solve={"method": "patches"})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        verdict = problem.solve().verdict()
+    assert [w.category for w in said if not issubclass(w.category, CnfWarning)] == []
+    assert any("NOT RESOLVED" in line and "may be no solution" in line for line in verdict)
+    assert any("NOT REACHED" in line and "start" in line and "continuation" in line for line in verdict)
+    assert not any("more points" in line or "data jump" in line or "that jump" in line for line in verdict)
+
+
+def test_remedies_of_fields_that_are_not_resolved():
+    """Linear fields hear of points and data; converged nonlinear ones of other solutions too."""
+
+    def remedy(latex: str, **ways: object) -> str:
+        domain, equations = {"type": "interval", "from": 0, "to": 1}, {"interior": latex, "boundary": "u = 0"}
+        return cnf.Problem("x", domain=domain, equations=equations, solve=ways, points={"count": 20}).solve().remedy
+
+    assert "no solution" not in remedy("u'' = 1") and remedy("u'' = 1").startswith("Use more points")
+    assert "start or continuation" in remedy("u'' = 1 + u^2") and "more points" in remedy("u'' = 1 + u^2")
+    assert remedy("u'' = 1", method="waves") == remedy("u'' = 1")
