@@ -82,7 +82,9 @@ def read_start(problem: Problem, given: object) -> State | None:
     table = check_any_table(given, where)
     for name, value in table.items():
         if name not in channels:
-            raise ProblemError(f"there is no channel {name!r}; {_are(channels)}.{nearest(name, channels)}", (*where, name))
+            raise ProblemError(
+                f"there is no channel {name!r}; {_are(channels)}.{nearest(name, channels)}", (*where, name)
+            )
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise ProblemError(f"expected an expression in LaTeX, got {shown(value)}", (*where, name))
     read = {name: problem.expression(str(value), (*where, name)) for name, value in table.items()}

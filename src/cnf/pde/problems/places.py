@@ -85,7 +85,11 @@ def read_place(
             axis = coordinates.index(name)
             if axis in fixed:
                 ends = {fixed[axis], number(value)} == {domain.lower[axis], domain.upper[axis]}
-                both = f"'{_all_but(axis, domain, coordinates)}', or " if ends and domain._is_box and not _is_time(axis, domain) else ""
+                both = (
+                    f"'{_all_but(axis, domain, coordinates)}', or "
+                    if ends and domain._is_box and not _is_time(axis, domain)
+                    else ""
+                )
                 raise ProblemError(
                     f"{name!r} is given twice, and a comma means that all of these hold at once; for both places write "
                     f"{both}two entries",
