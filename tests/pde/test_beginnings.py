@@ -25,7 +25,7 @@ def cubic(a: float, **ways: object) -> cnf.Problem:
 
 @pytest.mark.parametrize(("a", "values"), [(1.0, [0]), (-1.0, [0, -0.5]), (2.0, [-1, 0.0, 2, 1])])
 def test_continuations_pass_through_zero_and_signs(a: float, values: list[float]):
-    """All values are solved for, in their order, a value that is the last one's as well; the answer is that of no way."""
+    """All values are solved for, in their order, the last one's too; the answer is that of no way."""
     answer = cubic(a, continuation={"a": values}).solve()
     assert [step.values["a"] for step in answer.passed] == [*values, a] and all(step.found for step in answer.passed)
     assert answer.certificate.exact
@@ -34,7 +34,7 @@ def test_continuations_pass_through_zero_and_signs(a: float, values: list[float]
 
 @pytest.mark.slow
 def test_steps_from_zero_become_short_enough_to_end():
-    """Bratu's equation from a = 0 to beyond its fold at 3.51: steps are halved, and the value that is not passed told."""
+    """Bratu's equation from a = 0 to beyond its fold at 3.51: steps are halved, the value not passed is told."""
     equations = {"interior": "u'' + a e^u = 0", "boundary": "u = 0"}
     solve = {"method": "patches", "continuation": {"a": [0]}}
     problem = cnf.Problem("x", domain=INTERVAL, parameters={"a": 4.0}, equations=equations, solve=solve)
