@@ -267,7 +267,8 @@ def refined(
     scale = [np.maximum(np.sqrt(squares), 1e-300) for squares in (squares_of(table), across)]
 
     def size(off: tuple[np.ndarray, np.ndarray]) -> float:
-        return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
+        with np.errstate(over="ignore"):  # rows may vanish around zero: infinite is as far off as it gets
+            return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
 
     weights = np.zeros(factor.metric.active.shape)
     beyond, off = weights, (right, tied)

@@ -19,7 +19,7 @@ from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.probes import Probes
 from cnf.pde.problems.beginning import Passed
 from cnf.pde.problems.course import Course
-from cnf.pde.problems.iterating import disagreements
+from cnf.pde.problems.iterating import disagreements, idle_notes
 from cnf.pde.problems.problem import Problem
 from cnf.pde.problems.recovered import Recovered
 from cnf.pde.tuning.trial import RESOLVED, Trial, Tuning
@@ -31,6 +31,10 @@ SAMPLED = 5000  # points at which errors are measured where a grid would be too 
 NEAR_MISS = 1e-5  # relative residual that a user might accept
 MOST_GRID_POINTS = 5_000_000
 BESIDE = 1e-6  # of the domain: how near the inside of it must be to a point of its boundary
+BEGIN_ELSEWHERE = (
+    "Newton's iteration did not converge: there may be no solution, or it began too far from one; begin near it with "
+    "start, or with an easier problem by continuation, in [solve]"
+)
 TWICE = 2.0  # the difference of two fields: as much as an estimate may be too small, seen on problems that were drawn
 
 
@@ -104,7 +108,7 @@ class Answer:
         than what values on the boundary miss between points, nor than the part of a formula that no point has seen.
         There is none for a field that Newton's iteration did not converge to: another may stop at the same one.
         """
-        if self.convergence is not None and self.convergence.stopped:
+        if self.stopped:
             return math.inf
         if self.measured is not None:
             found = self.measured
@@ -141,6 +145,8 @@ class Answer:
         missed = f"the target of {target:.0e} is not reached: the estimate of the relative error {known}; "
         if self.tuning.interrupted:
             return f"{missed}the search for a better field was interrupted"
+        if self.stopped:
+            return f"{missed}{BEGIN_ELSEWHERE[0].lower()}{BEGIN_ELSEWHERE[1:]}"
         if self.measured is not None:
             return (
                 f"{missed}data and coefficients that jump, and layers thinner than cells can become, need more than "
@@ -154,11 +160,24 @@ class Answer:
         )
 
     @property
+    def stopped(self) -> bool:
+        """Whether Newton's iteration ended without having converged."""
+        return self.convergence is not None and bool(self.convergence.stopped)
+
+    @property
     def remedy(self) -> str:
-        """What to do about a field that is off between the points; a sentence to go on with what else may be wrong."""
+        """What to do about a field that is off between the points, and what else may be wrong."""
+        if self.stopped:
+            return BEGIN_ELSEWHERE
+        wrong = "the equations contradict each other or their data jump"
+        if self.convergence is not None:  # a field between points may be made up where there is no solution
+            wrong = f"there may be no solution near (begin elsewhere with start or continuation in [solve]), or {wrong}"
         if self.measured is None:
-            return "Use more points; if that does not help"
-        return "Target, time or rounding ended the refinement: ask for more, or give [regions] to what jumps; otherwise"
+            return f"Use more points; if that does not help, {wrong}"
+        return (
+            "Target, time or rounding ended the refinement: ask for more, or give [regions] to what jumps; otherwise, "
+            f"{wrong}"
+        )
 
     @property
     def judged(self) -> float:
@@ -192,11 +211,11 @@ class Answer:
             lines.append(
                 f"NOT RESOLVED: between the points the field {off}, the equations by "
                 f"{self.worst_held_out:.1e} (relative, on average). "
-                f"{self.remedy}, the equations contradict each other or their data jump"
+                f"{self.remedy}"
             )
         found = self.problem.check()
         lines += [f"hint: {hint}" for hint in (found.missing if self.resolved and certificate.exact else found.hints)]
-        lines += [f"note: {note}" for note in self.disagreements]
+        lines += [f"note: {note}" for note in (*idle_notes(self.problem), *self.disagreements)]
         if (better := self.passed_over()) is not None:
             lines.append(
                 f"note: {better} is {self.tuning.best.residual / better.residual:.0f} times better between the points, "

@@ -12,16 +12,22 @@ Where = tuple[str | int, ...]
 
 def check_table(value: object, known: Iterable[str], where: Where) -> dict:
     """A table whose keys are all known; an unknown one names the nearest."""
-    if not isinstance(value, Mapping):
-        raise ProblemError(f"expected a table of entries, got {shown(value)}", where)
+    table = check_any_table(value, where)
     valid = tuple(known)
-    for key in value:
+    for key in table:
         if key not in valid:
             raise ProblemError(
                 f"there is no entry {key!r} here; known are {', '.join(valid)}.{nearest(str(key), valid)}",
                 (*where, str(key)),
             )
-    return dict(value)
+    return table
+
+
+def check_any_table(value: object, where: Where) -> dict:
+    """A table with any keys."""
+    if not isinstance(value, Mapping):
+        raise ProblemError(f"expected a table of entries, got {shown(value)}", where)
+    return {str(key): entry for key, entry in value.items()}
 
 
 def any_table(given: object, key: str) -> dict:

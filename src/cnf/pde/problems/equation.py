@@ -28,7 +28,7 @@ class Equation:
 
 
 def read_equations(given: object) -> tuple[Equation, ...]:
-    """Entries with `on` and `equation`; a mapping {part: equation} serves as well."""
+    """Entries with `on` and `equation`; a mapping {part: equation} serves as well, and lists of equations do."""
     if isinstance(given, Mapping):
         given = [{"on": on, "equation": latex} for on, latex in given.items()]
     if not isinstance(given, list | tuple) or not given:
@@ -50,7 +50,7 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
     table = check_table(item, KEYS, where)
     if "equation" not in table:
         raise ProblemError("the equation itself is missing: equation = '...' in LaTeX", where)
-    latex = check_text(table["equation"], (*where, "equation"))
+    latex = _read_latex(table["equation"], (*where, "equation"))
     on = table.get("on")
     if on is not None and not isinstance(on, str):
         raise ProblemError(
@@ -80,6 +80,15 @@ def _read(item: object, index: int, before: list[Equation]) -> Equation:
         number=index,
         fitted=_fitted(table, (*where, "fitted")),
     )
+
+
+def _read_latex(given: object, where: tuple) -> str:
+    """One text; several equations, in a list or with semicolons between them, are rows of one."""
+    if not isinstance(given, list | tuple):
+        return check_text(given, where)
+    if not given:
+        raise ProblemError("expected an equation in LaTeX, or a list of them, got an empty list", where)
+    return "; ".join(check_text(latex, where) for latex in given)
 
 
 def _fitted(table: Mapping[str, object], where: tuple) -> bool | None:

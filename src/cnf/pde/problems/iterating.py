@@ -23,7 +23,30 @@ AGREE = 1e-6  # of the largest value: those that differ by less are the same
 
 def notes_on(problem: Problem) -> tuple[str, ...]:
     """In sentences; none for a linear problem whose data agree."""
-    return (*iteration_notes(problem), *disagreements(problem))
+    return (*iteration_notes(problem), *idle_notes(problem), *disagreements(problem))
+
+
+def idle_notes(problem: Problem) -> list[str]:
+    """What was given and plays no part: beginnings of linear problems, columns of files that no equation uses."""
+    notes = []
+    if is_linear(problem):
+        given = {"start": problem.start is not None, "continuation": bool(problem.continuation)}
+        for name in (name for name, there in given.items() if there):
+            notes.append(f"{name} plays no part in the answer: all equations are linear in the field")
+    files: dict[str, set[str]] = {}
+    for placing in (problem._placing, problem._sensors):
+        for place, names in zip(placing.places, placing.names, strict=True):
+            if place.file is not None:
+                files.setdefault(place.text, set(place.file.columns)).difference_update(names)
+    for file, unused in files.items():
+        notes += [f"no equation uses the column {name!r} of {file}" for name in sorted(unused)]
+    return notes
+
+
+def is_linear(problem: Problem) -> bool:
+    return all(c.nonlinear is None for c in (*problem.constraints, *problem.sensors)) and all(
+        jump.is_linear for jump in problem.jumps
+    )
 
 
 def iteration_notes(problem: Problem) -> list[str]:

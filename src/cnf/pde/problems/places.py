@@ -84,7 +84,17 @@ def read_place(
                 )
             axis = coordinates.index(name)
             if axis in fixed:
-                raise ProblemError(f"{name!r} is given twice", where)
+                ends = {fixed[axis], number(value)} == {domain.lower[axis], domain.upper[axis]}
+                both = (
+                    f"'{_all_but(axis, domain, coordinates)}', or "
+                    if ends and domain._is_box and not _is_time(axis, domain)
+                    else ""
+                )
+                raise ProblemError(
+                    f"{name!r} is given twice, and a comma means that all of these hold at once; for both places write "
+                    f"{both}two entries",
+                    where,
+                )
             fixed[axis] = _within(number(value), domain, axis, name, where)
         return Place("slice", cleaned, fixed=fixed)
     raise ProblemError(unknown_part(cleaned, known_parts(regions, domain.parts, coordinates)), where)
@@ -109,6 +119,17 @@ def other_faces(
     if not faces:
         raise ProblemError("nothing is left of the boundary without these faces", where)
     return [_plain(face) for face in faces.values()]
+
+
+def _is_time(axis: int, domain: Domain) -> bool:
+    return isinstance(domain, Timed) and axis == domain.dimension - 1
+
+
+def _all_but(axis: int, domain: Domain, coordinates: tuple[str, ...]) -> str:
+    """The text of the two faces of a box where a coordinate ends: all others are left out."""
+    spatial = [k for k in range(domain.dimension - isinstance(domain, Timed)) if k != axis]
+    others = [f"{coordinates[k]} = {end:g}" for k in spatial for end in (domain.lower[k], domain.upper[k])]
+    return f"boundary except {', '.join(others)}" if others else "boundary"
 
 
 def _plain(face: str) -> str:
@@ -190,12 +211,12 @@ def sample(place: Place, domain: Domain, count: int, layout: str, seed: int) -> 
     if place.kind in ("boundary", "shape"):
         return domain.boundary_points(count, seed, place.shape)
     assert place.fixed is not None
+    if len(place.fixed) == 1:  # in one dimension a point, which has a normal at either end
+        ((axis, value),) = place.fixed.items()
+        return domain.slice_points(axis, value, count, layout, seed)
     if len(place.fixed) == domain.dimension:
         point = [place.fixed[k] for k in range(domain.dimension)]
         return Sample(torch.tensor([point], dtype=torch.float64), None)
-    if len(place.fixed) == 1:
-        ((axis, value),) = place.fixed.items()
-        return domain.slice_points(axis, value, count, layout, seed)
     return Sample(_edge_points(place, domain, count, seed), None)
 
 

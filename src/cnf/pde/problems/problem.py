@@ -218,8 +218,10 @@ class Problem:
 
     def _solved(self, report: Report | None) -> Answer:
         from cnf.pde.problems.continuity import refuse_jumping_coefficients
+        from cnf.pde.problems.one_end import refuse_open_end
 
         refuse_jumping_coefficients(self)
+        refuse_open_end(self)
         if self.continuation:
             return solve_by_continuation(self, report)
         if self.solving.method == "patches":
