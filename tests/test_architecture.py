@@ -36,6 +36,7 @@ CORE = [
     ["stopping"],
     ["implicit"],  # gradients of what iterations converge to
     ["newton"],  # a sequence of solves
+    ["nonlinear"],
     ["field"],
     ["loading"],
     ["training", "losses"],

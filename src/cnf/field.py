@@ -20,7 +20,7 @@ from cnf.certificate import Certificate
 from cnf.constraints import Constraint
 from cnf.constraints.learnable import adopt_coefficients
 from cnf.errors import CnfError, ConstraintError, NumericalWarning, nearest
-from cnf.newton import response, solve_nonlinear
+from cnf.nonlinear import response, solve_nonlinear
 from cnf.operators.detail import Detail, Together
 from cnf.operators.jets import MultiIndex
 from cnf.operators.nonlinear import Called, State

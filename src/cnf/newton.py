@@ -15,7 +15,6 @@ Gradients: the iteration runs without a graph; what it converges to is different
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,19 +22,16 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
-from cnf.bases.precision import without_autocast
-from cnf.certificate import certify, judge
 from cnf.certificate.convergence import Convergence
 from cnf.certificate.sizes import extents, row_sizes, tied_term_sizes
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError, NotANumberError
-from cnf.implicit import with_gradient
 from cnf.operators.expansion import expand
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import Constant, State
-from cnf.settling import Run, settled
+from cnf.settling import Run
 from cnf.solution import Solution
-from cnf.solving import SAMPLE, base_function
+from cnf.solving import base_function
 from cnf.stopping import GROWS, NO_NUMBER, stalled, steady
 from cnf.systems.assembly import applied
 from cnf.systems.base_function import BaseFunction
@@ -53,7 +49,6 @@ ENOUGH = 1e-13  # missed, relative to the sizes of the terms: nothing but roundi
 SLOW, NEAR, KEPT = 0.1, 0.3, 4  # of a change that is left, how small it is then, and fields that are mixed
 FARTHER = 1e2  # times as much may be missed by a mixture: the next step makes up for it
 BLOWN_UP = 1e100
-LITTLE = 1e-6  # of their terms: by how much conditions are changed to see how the field responds
 CRAWLING, PATIENCE = 1 / 8, 2  # steps cut that short, and how many of them in a row: it leads nowhere
 
 Seen = Sequence[tuple[Tensor, tuple[MultiIndex, ...]]]  # places, and the derivatives looked at there
@@ -100,9 +95,9 @@ class Newton:
     def step(self, state: State) -> Solution:
         """The field of smallest weights that meets the conditions linearised around the state."""
         around = tuple(c.around(state) for c in self.constraints)
-        return self._solved(around, [guide.around(state) for guide in self.guides], state)
+        return self.solved(around, [guide.around(state) for guide in self.guides], state)
 
-    def _solved(
+    def solved(
         self, conditions: Sequence[Constraint], guides: Sequence[Constraint], state: State | None = None
     ) -> Solution:
         basis = self.held.basis.guided_by(guides) if guides else self.held.basis
@@ -298,7 +293,7 @@ class Newton:
         guides = [linear for linear in map(without_beyond, self.guides) if linear is not None]
         if len(kept) < len(self.constraints) or len(guides) < len(self.guides):
             return None
-        return replace(self._solved(kept, guides), constraints=tuple(kept))
+        return replace(self.solved(kept, guides), constraints=tuple(kept))
 
     def _shared(self, state: State, new: State, scales: Sequence[Tensor], now: Missed) -> tuple[float, Missed]:
         """How far to go towards the new field, and what is missed there; 0 if nothing on the way is better."""
@@ -318,76 +313,6 @@ class Newton:
         size, apart = float(after.abs().max()), float((before - after).abs().max())
         found = apart / size if size else (math.inf if apart else 0.0)
         return found if math.isfinite(found) else math.inf
-
-
-def solve_nonlinear(
-    held: Parts,
-    solve: Solve,
-    tolerance: float,
-    on_violation: str,
-    training: bool,
-    measure: bool = True,
-    start: State | None = None,
-    keep: Callable[[State | None], None] = lambda iterate: None,
-) -> Solution:
-    """The measured solution of nonlinear conditions, differentiable in everything learnable.
-
-    `keep` gets the same without a graph, where the next iteration may begin; None if this one did not converge.
-    """
-    started = time.perf_counter()
-    with without_autocast(held.constraints[0].points.device):
-        newton = Newton(held, solve, tolerance, on_violation)
-        with torch.no_grad():
-            run = settled(newton, newton.found(start))
-        convergence = run.convergence
-        keep(None if convergence.stopped else run.solution)
-        solution = attached(newton, run) if torch.is_grad_enabled() else run.solution
-        seconds = held.seconds + time.perf_counter() - started
-        solution = replace(solution, seconds=seconds, convergence=convergence)
-        held.return_statistics()
-        if not measure:
-            return solution
-        sampled = training and solution.expansion.like.requires_grad and torch.is_grad_enabled()
-        found = certify(solution, tolerance, seconds, solution.made_up, SAMPLE if sampled else None)
-    judge(found, on_violation)
-    return replace(solution, spot_check=found, convergence=found.convergence)
-
-
-def response(held: Parts, solve: Solve, solution: Solution, seed: int = 0) -> float:
-    """How far a solution moves, over its size, if all conditions change a little at random, over their terms.
-
-    The last step of an iteration shows only the direction that it came from: a layer whose place hardly matters to any
-    condition moves with what all of them are off together.
-    """
-    newton = Newton(held, solve, solution.tolerance, solution.on_violation)
-    draw = torch.Generator().manual_seed(seed)
-    with torch.no_grad(), without_autocast(held.constraints[0].points.device):
-        changed = []
-        for c in newton.constraints:
-            linear, size = c.around(solution), residual(solution, c)[1]
-            signs = (torch.rand(size.shape, generator=draw, dtype=torch.float64) - 0.5).sign().to(size)
-            changed.append(replace(linear, values=linear.values + LITTLE * signs * size))
-        moved = newton._solved(changed, [guide.around(solution) for guide in newton.guides], solution)
-        points = torch.cat([c.points for c in newton.constraints])
-        before = solution(points)
-        return float((moved(points) - before).abs().max() / before.abs().max().clamp_min(1e-300)) / LITTLE
-
-
-def attached(newton: Newton, run: Run) -> Solution:
-    """The solution of a run once more, with a graph."""
-    newton.base = newton.fresh_base()  # what is remembered of it has no graph
-    if run.convergence.stopped:  # no limit: the gradient is that of the last step
-        again = newton.step(run.before)
-        return again if again.expansion.like.requires_grad else run.solution
-    found = with_gradient(newton.step, run.solution)
-    if found is None:
-        return run.solution
-    with torch.no_grad():
-        scales = newton.scales(run.solution)
-        worst = newton.missed(Known(found), scales).worst
-    if worst <= newton.tolerance:
-        return found
-    return with_gradient(newton.step, run.before) or run.solution  # near a singular one, a step more may lead away
 
 
 def without_beyond(condition: Constraint) -> Constraint | None:
