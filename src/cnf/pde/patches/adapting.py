@@ -35,6 +35,7 @@ from cnf.pde.patches.pursuit import pursued
 from cnf.pde.patches.question import ROUND_BEFORE, Question
 from cnf.pde.patches.refining import MARKED, refine
 from cnf.pde.patches.rounds import (
+    UNMET,
     Adapted,
     Followed,
     Round,
@@ -63,7 +64,7 @@ SECONDS = 120.0  # without a target, what it may take
 ROUNDS = 40
 NEXT = 3  # times as long as this round: the next one, with its second opinion
 WORK = 3e-10  # seconds, times the third power of the functions of a cell: eliminating it, on one processor
-UNMET, AMPLIFIED = 1e-3, 50.0  # mean share of terms by which equations are missed: no solution; what fields make of it
+AMPLIFIED = 50.0  # times the share of their terms that equations miss all over the domain: what a field may be off then
 NEARLY = 10  # times the target: fields that moved by less are estimated, the next refinement costs more than that
 DIVERGED = 4  # rounds in a row without a solution of nonlinear equations: there may be none
 INEXACT = 2  # rounds more for a field that is good enough but misses a condition

@@ -28,6 +28,7 @@ from cnf.solution import Solution
 from cnf.systems.tied_account import TiedAccount
 
 DRAWN = 4096  # points at which nonlinear equations are looked at all over the domain
+UNMET = 1e-3  # the mean share of their terms from which on equations are not met
 FAINT = 0.01  # of the mean: terms that are smaller count as that
 PLAINLY = 0.1  # of its terms: an equation that is missed by more is not met there at all
 PER_CELL = {1: 8, 2: 16, 3: 24, 4: 32}  # points at which the equations are looked at between their own
@@ -158,9 +159,10 @@ def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
     solution = solved(field)
     off = between(question, mesh, solution)
     owner, share = unmet_shares(question, mesh, solution)
-    plain = share > PLAINLY
-    np.maximum.at(off, owner[plain], share[plain])
-    return Round(mesh, field, solution, off, worked_since(started), float(share.mean()) if len(share) else 0.0)
+    unmet = float(share.mean()) if len(share) else 0.0
+    if unmet > UNMET:  # else a few points at a corner would say where cells are cut
+        np.maximum.at(off, owner[share > PLAINLY], share[share > PLAINLY])
+    return Round(mesh, field, solution, off, worked_since(started), unmet)
 
 
 def unmet_shares(question: Question, mesh: Mesh, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
