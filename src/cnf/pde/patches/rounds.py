@@ -160,7 +160,7 @@ def solve_round(question: Question, orders: Orders, mesh: Mesh) -> Round:
     off = between(question, mesh, solution)
     owner, share = unmet_shares(question, mesh, solution)
     unmet = float(share.mean()) if len(share) else 0.0
-    if unmet > UNMET:  # else a few points at a corner would say where cells are cut
+    if unmet > UNMET:  # else a few points would say where cells are cut
         np.maximum.at(off, owner[share > PLAINLY], share[share > PLAINLY])
     return Round(mesh, field, solution, off, worked_since(started), unmet)
 
@@ -170,8 +170,9 @@ def unmet_shares(question: Question, mesh: Mesh, solution: Solution) -> tuple[np
 
     What a nonlinear term does for few values of the field may be at none of the points that fields of all degrees are
     asked at; these agree, and are wrong together. Sizes by the linearisation do not show it: it is steep there.
+    Nothing where corners are singular: terms are infinite there, and their mean says nothing of the rest.
     """
-    if question.is_linear or not solution.convergence or solution.convergence.stopped:
+    if question.is_linear or mesh.corners or not solution.convergence or solution.convergence.stopped:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     points = question.domain.fill(DRAWN, "random", question.seed + 3)
     owner = mesh.patches.locate(points.numpy())

@@ -136,7 +136,7 @@ def moved_by_what_is_missed(solution: Solution, found: Round) -> float:
     """What is missed between the points, as far as it moves a solution that its conditions hardly determine."""
     if solution.convergence is None or not solution.convergence.response > FAR:
         return 0.0
-    return min(1.0, solution.convergence.response * found.unmet)
+    return min(1.0, solution.convergence.response * max(found.unmet, found.worst))
 
 
 def share_left_open(answer: Answer, mesh: Mesh, conditions: int) -> float:
