@@ -81,11 +81,10 @@ class ConditionCheck:
 
 
 def check_conditions(fit: Fit) -> ConditionCheck:
-    """Evaluate the fit at its conditions, in the model's own precision."""
+    """Ask for the conditions as anybody would: `as_material(fit)` at their angles."""
     angles = decode(fit.conditions.points.double())
     measured = torch.expm1(fit.conditions.logs.double())
-    precision = fit.model.dtype if isinstance(fit.model, cnf.ConstrainedField) else torch.float32
-    fitted = as_material(fit, precision).reflectance(angles).double()
+    fitted = as_material(fit).reflectance(angles).double()
     lit = measured[measured > 0]
     relative = (fitted - measured).abs() / measured.clamp_min(float(lit.median()) if len(lit) else 1.0)
     return ConditionCheck(angles, measured, fitted, relative.amax(dim=1))
