@@ -10,7 +10,22 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 
 from cnf.errors import ConstraintError, FileError
-from cnf.materials.reflectance import GGX, Lambert, Table, above_horizon, grid_angles, read_merl, tabulate, write_merl
+from cnf.materials.fitting.fitted import FittedMaterial
+from cnf.materials.fitting.methods import find_method
+from cnf.materials.fitting.sampling import draw_valid, highlight_angles, look_up
+from cnf.materials.reflectance import (
+    GGX,
+    Lambert,
+    Table,
+    above_horizon,
+    encode,
+    grid_angles,
+    node_numbers,
+    read_merl,
+    snap_to_nodes,
+    tabulate,
+    write_merl,
+)
 
 SHAPE = (90, 90, 180)
 NODES = math.prod(SHAPE)
@@ -242,3 +257,48 @@ def test_an_interrupted_write_keeps_the_old_file(gold, gold_file, monkeypatch, t
     with pytest.raises(FileError, match="No space left"):
         write_merl(path, gold)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+# Conditions on nodes
+
+
+def test_directions_move_to_their_nearest_nodes(pairs):
+    """Distinct nodes above the horizon, as near as any by brute force, light and eye swapped if that is nearer."""
+    asked = pairs[above_horizon(pairs, 0.2)][:60]
+    found = snap_to_nodes(asked)
+    assert len(found) == 60 and bool(above_horizon(found).all()) and float(found[:, 2].max()) < math.pi
+    assert torch.equal(grid_angles()[node_numbers(found)], found) and len(set(node_numbers(found).tolist())) == 60
+    nodes, turn = grid_angles(), torch.tensor([0.0, 0.0, math.pi], dtype=torch.float64)
+    nodes = encode(nodes[above_horizon(nodes)])
+    for row, node in zip(asked[:4], found[:4], strict=True):
+        ways = [(nodes - encode(way[None])).square().sum(1).min() for way in (row, row + turn)]
+        own = [(encode(node[None]) - encode(way[None])).square().sum() for way in (row, row + turn)]
+        assert float(min(own)) == pytest.approx(float(min(ways)), rel=1e-9)
+
+
+def test_nodes_that_cannot_be_conditions():
+    """Taken, unknown and below the horizon: the next node instead, or none; at a pole all azimuths are one node."""
+    one = torch.tensor([[0.5, 0.6, 4.0]], dtype=torch.float64)
+    assert len(snap_to_nodes(one.repeat(27, 1))) == 27 and len(snap_to_nodes(one.repeat(40, 1))) == 27
+    first = node_numbers(snap_to_nodes(one))[0]
+    values = torch.ones(NODES, 3, dtype=torch.float64)
+    values[first] = math.nan
+    table = Table("holed", "holed", values.reshape(*SHAPE, 3))
+    beside = snap_to_nodes(one, material=table)
+    assert len(beside) == 1 and node_numbers(beside)[0] != first
+    assert len(snap_to_nodes(torch.tensor([[1.5, 1.5, 0.1]], dtype=torch.float64))) == 0  # the light is below
+    pole = torch.tensor([[0.3, 0.0, 0.0], [0.3, 0.0, 1.0], [0.3, 0.0, 2.0]], dtype=torch.float64)
+    assert len(snap_to_nodes(pole)) == 3 and float(torch.pdist(encode(snap_to_nodes(pole))).min()) > 1e-3
+
+
+def test_a_table_has_the_conditions_that_lie_on_its_nodes(tmp_path):
+    """A field with 20 conditions on nodes, exported and read: these entries are the metal's own to 1e-10."""
+    metal = GGX("gold", 0.1)
+    generator = torch.Generator().manual_seed(3)
+    angles = snap_to_nodes(draw_valid(metal, 20, highlight_angles, generator), material=metal)
+    field = find_method("kernel-siren", 20).build(look_up(metal, angles), 500, 0)
+    written = read_merl(
+        write_merl(tmp_path / "a.binary", tabulate(FittedMaterial("a", "a", field), dtype=torch.float64))
+    )
+    entries = written.values.reshape(-1, 3)[node_numbers(angles)]
+    assert len(angles) == 20 and (entries / metal(angles) - 1).abs().max() <= 1e-10

@@ -85,7 +85,7 @@ def open_material(source: str, name: str | None = None) -> Material:
 
 
 def open_source(source: str, name: str | None = None, exact: bool = False) -> Material:
-    """A material as above, or the fit that a folder holds; `exact`: a fit in the precision of its conditions everywhere."""
+    """A material as above, or the fit that a folder holds; `exact`: in the precision of its conditions."""
     from cnf.materials.fitting.fitted import as_material
     from cnf.materials.fitting.folders import load_fit
 

@@ -4,7 +4,15 @@ from cnf.materials.reflectance.analytic import GGX, Lambert, plastic
 from cnf.materials.reflectance.angles import above_horizon, cosines, decode, directions, encode, half_difference
 from cnf.materials.reflectance.checksums import Checked, check_merl
 from cnf.materials.reflectance.material import Material
-from cnf.materials.reflectance.merl import Table, grid_angles, read_merl, tabulate, write_merl
+from cnf.materials.reflectance.merl import (
+    Table,
+    grid_angles,
+    node_numbers,
+    read_merl,
+    snap_to_nodes,
+    tabulate,
+    write_merl,
+)
 from cnf.materials.reflectance.nbrdf import Nbrdf
 from cnf.materials.reflectance.reading import list_materials, read_material
 from cnf.materials.reflectance.scattered import Scattered
@@ -26,9 +34,11 @@ __all__ = [
     "grid_angles",
     "half_difference",
     "list_materials",
+    "node_numbers",
     "plastic",
     "read_material",
     "read_merl",
+    "snap_to_nodes",
     "tabulate",
     "write_merl",
 ]

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from cnf.errors import ConstraintError, FileError, nearest
 from cnf.files import write_atomically
-from cnf.materials.reflectance.angles import above_horizon, check_columns
+from cnf.materials.reflectance.angles import above_horizon, check_columns, encode
 from cnf.materials.reflectance.checksums import find_name
 from cnf.materials.reflectance.material import Material, check_name, evaluate_in_chunks, simplify_name
 from cnf.reading.sources import check_source
@@ -36,6 +36,7 @@ SHAPE = (90, 90, 180)
 UNITS = (1.0 / 1500, 1.15 / 1500, 1.66 / 1500)  # what 1 in a file means, for red, green and blue
 HEADER = 3 * 4
 SIZE = HEADER + 3 * math.prod(SHAPE) * 8  # bytes: 34,992,012
+HORIZON = 1e-9  # least cosine of a node that is used
 OFFSETS = {"nodes": 0.0, "centers": 0.5}  # of an entry from the corner of its cell
 
 
@@ -132,6 +133,66 @@ def grid_angles(convention: str = "nodes", rows: slice | None = None) -> Tensor:
     i = number // (SHAPE[1] * SHAPE[2]) + offset
     theta_h = (i.double() / SHAPE[0]).square() * (math.pi / 2)
     return torch.stack([theta_h, j.double() / SHAPE[1] * (math.pi / 2), k.double() / SHAPE[2] * math.pi], -1)
+
+
+def node_numbers(angles: Tensor, convention: str = "nodes") -> Tensor:
+    """The node nearest to each of the angles (P, 3), counted along the grid, as its place in the table's list, (P,)."""
+    i, j, k = _nearest_places(angles, check_convention(convention)).unbind(-1)
+    return (i * SHAPE[1] + j) * SHAPE[2] + k
+
+
+def _nearest_places(angles: Tensor, convention: str) -> Tensor:
+    """Rows, columns and layers (P, 3) of the nearest nodes, whole numbers; half a turn of phi_d leads back."""
+    check_columns(angles, 3, "angles")
+    share = angles.double() / angles.new_tensor([math.pi / 2, math.pi / 2, math.pi], dtype=torch.float64)
+    along = torch.stack([share[:, 0].clamp(0, 1).sqrt(), share[:, 1], share[:, 2]], -1)
+    places = (along * along.new_tensor(SHAPE) - OFFSETS[convention]).round().long()
+    rows, columns = (places[:, axis].clamp(0, SHAPE[axis] - 1) for axis in (0, 1))
+    return torch.stack([rows, columns, places[:, 2] % SHAPE[2]], -1)
+
+
+def snap_to_nodes(angles: Tensor, convention: str = "nodes", material: Material | None = None) -> Tensor:
+    """The angles (P, 3) moved to nodes of the grid, (K, 3) with K <= P: conditions there are entries of a table.
+
+    Each goes to the nearest of the 27 nodes around it that is above the horizon, known to the material (an entry of the
+    table itself, if it is one) and not taken. phi_d is then in [0, pi): light and eye may change places. Two nodes that
+    are one pair of directions (theta_h or theta_d is 0, and the azimuths differ) count as one. A point without such a
+    node is left out.
+    """
+    middle = _nearest_places(angles, check_convention(convention))  # (P, 3)
+    turned = angles.double() + angles.new_tensor([0.0, 0.0, math.pi], dtype=torch.float64)  # light and eye swapped
+    steps = torch.cartesian_prod(*[torch.arange(-1, 2)] * 3)  # (27, 3)
+    around = middle[:, None] + steps
+    around[..., 2] %= SHAPE[2]
+    inside = (around >= 0).all(-1) & (around < around.new_tensor(SHAPE)).all(-1)
+    nodes = grid_angles(convention)
+    numbers = (around * around.new_tensor([SHAPE[1] * SHAPE[2], SHAPE[2], 1])).sum(-1).clamp(0, len(nodes) - 1)
+    there = nodes[numbers.reshape(-1)]  # (27 P, 3)
+    usable = inside & _known_nodes(there, numbers.reshape(-1), convention, material).reshape(inside.shape)
+    encoded = encode(there).reshape(*numbers.shape, 6)
+    either = [(encoded - encode(given)[:, None]).square().sum(-1) for given in (angles.double(), turned)]
+    far = torch.minimum(*either).masked_fill(~usable, math.inf)  # (P, 27)
+    taken: set[tuple[int, ...]] = set()
+    chosen: list[int] = []
+    for row in range(len(angles)):
+        for place in far[row].argsort().tolist():
+            if not usable[row, place]:
+                break
+            i, j, k = around[row, place].tolist()
+            pole = nodes[numbers[row, place], :2].min() == 0  # the azimuth says nothing there
+            if (pair := (i, j, -1 if pole else k)) not in taken:
+                taken.add(pair)
+                chosen.append(int(numbers[row, place]))
+                break
+    return nodes[chosen]
+
+
+def _known_nodes(nodes: Tensor, numbers: Tensor, convention: str, material: Material | None) -> Tensor:
+    """Whether nodes (P, 3) are above the horizon by more than rounding, and known, (P,) bool."""
+    known = above_horizon(nodes, HORIZON)
+    if isinstance(material, Table) and material.convention == convention:
+        return known & (material.rows[numbers, 3] > 0)  # interpolation would let a neighbour speak for it
+    return known if material is None else known & material.valid(nodes)
 
 
 def tabulate(
