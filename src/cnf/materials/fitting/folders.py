@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from cnf.errors import CnfError, FileError
 from cnf.files import as_csv, as_path, hash_file, read_text, write_text
 from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import as_material, load_model, save_model
+from cnf.materials.fitting.measuring import Inspection
 from cnf.materials.fitting.methods import count_parameters, find_method
 from cnf.materials.fitting.sampling import Samples
 from cnf.materials.reflectance.angles import cosines, decode, encode
@@ -79,6 +81,17 @@ class ConditionCheck:
     def worst(self) -> float:
         return float(self.relative.max())
 
+    @property
+    def residual(self) -> float:
+        """The worst |difference of log(1 + f)|, over its value or over the mean of all where that is larger."""
+        wanted = torch.log1p(self.measured)
+        off = (torch.log1p(self.fitted) - wanted).abs()
+        return float((off / wanted.clamp_min(float(wanted.mean()) or 1.0)).max())
+
+    def within(self, tolerance: float) -> bool:
+        """Whether queries meet the conditions as closely as a certificate is asked to."""
+        return self.residual <= tolerance
+
 
 def check_conditions(fit: Fit) -> ConditionCheck:
     """Ask for the conditions as anybody would: `as_material(fit)` at their angles."""
@@ -98,7 +111,13 @@ def is_fit(folder: object) -> bool:
         return False
 
 
-def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, float | None]) -> list[Path]:
+def save_fit(
+    fit: Fit,
+    folder: object,
+    source: Source,
+    numbers: Mapping[str, float | None],
+    inspection: Inspection | None = None,
+) -> list[Path]:
     """Write the fit; the folder is complete or as it was before, and nothing of an earlier fit stays in it."""
     check = check_conditions(fit)
     texts = {COURSE: _course_text(fit.course), CONDITIONS: _conditions_text(check)}
@@ -109,6 +128,8 @@ def save_fit(fit: Fit, folder: object, source: Source, numbers: Mapping[str, flo
         save_model(fit.model, place / MODEL)
         summary = _summary(fit, source, numbers, check)
         summary |= {"model": hash_file(place / MODEL), "run": asdict(results.run)}
+        if inspection is not None:
+            summary["inspection"] = _finite_all(inspection.to_dict())
         texts[SUMMARY] = json.dumps(summary, indent=2, allow_nan=False) + "\n"
         written = [place / MODEL, *(write_text(place / name, text) for name, text in texts.items())]
     return results.published(written)
@@ -170,7 +191,8 @@ def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], chec
         "stopped": fit.course.stopped,
         "loss": _finite(fit.course.loss[-1]) if fit.course.loss else None,
         "conditions": len(fit.conditions),
-        "worst_relative_error_at_conditions": _finite(check.worst),
+        "worst_relative_error_at_conditions": _finite(check.worst),  # as queried, and so the next
+        "worst_relative_residual_at_conditions": _finite(check.residual),
         "numbers": {name: _finite(value) for name, value in numbers.items()},
         "certificate": None if fit.certificate is None else fit.certificate.to_dict(),
     }
@@ -179,6 +201,15 @@ def _summary(fit: Fit, source: Source, numbers: Mapping[str, float | None], chec
 def _finite(value: float | None) -> float | None:
     """JSON knows no NaN and no infinity."""
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _finite_all(value: Any) -> Any:
+    """The same for all numbers of plain data."""
+    if isinstance(value, dict):
+        return {key: _finite_all(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite_all(part) for part in value]
+    return _finite(value) if isinstance(value, float) else value
 
 
 def _course_text(course: History) -> str:

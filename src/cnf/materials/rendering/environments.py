@@ -243,3 +243,25 @@ def studio(rows: int = 256) -> Environment:
     for light in STUDIO:
         radiance = radiance + light.radiance(directions)
     return Environment(radiance, "studio")
+
+
+SUN = (0.35, 0.45, 1.3)  # towards the light of `facing_light`: 24 degrees beside the camera, above right
+SUN_WIDTH = math.radians(2.5)  # standard deviation
+SUN_SHARE = 2.0  # light from it over that of the room, on a surface that faces it
+
+
+def facing_light(rows: int = 512) -> Environment:
+    """A small sun beside the camera, in a dim grey room: the highlight of a sphere is near the middle of its picture.
+
+    Lights beside and behind a sphere are mirrored near its outline, at grazing angles and on few pixels; this one shows
+    the lobe itself, from straight above.
+    """
+    if not 64 <= rows <= LARGEST_SIDE // 2:
+        raise ConstraintError(f"a light of {rows} rows was asked for; expected 64 to {LARGEST_SIDE // 2}")
+    directions = map_directions(rows, 2 * rows)
+    towards = torch.nn.functional.normalize(directions.new_tensor(SUN), dim=0)
+    room = directions.new_tensor([0.9, 0.95, 1.0]) * (1 + 0.5 * directions[..., 1:2])
+    apart = (directions - towards).square().sum(-1, keepdim=True)  # squared angle, for small ones
+    bright = SUN_SHARE * math.pi / (2 * math.pi * SUN_WIDTH**2)  # a room of radiance 1 gives irradiance pi
+    sun = bright * torch.exp(-apart / (2 * SUN_WIDTH**2)) * directions.new_tensor([1.0, 0.95, 0.85])
+    return Environment(room + sun, "facing light")

@@ -1,4 +1,4 @@
-"""How far a picture is from its reference, on tone-mapped pictures and on the object's pixels only."""
+"""How far a picture is from its reference, on the object's pixels only: tone-mapped, or light as it is."""
 
 from __future__ import annotations
 
@@ -22,6 +22,31 @@ class ImageErrors:
     ssim: float
 
 
+@dataclass(frozen=True)
+class LinearErrors:
+    """Errors of linear radiance, nothing clipped; 0 is equal, 1 is as far off as a black picture.
+
+    `l1`: the sum of |difference| over that of the reference; `l2`: the same with roots of sums of squares.
+    """
+
+    l1: float
+    l2: float
+
+
+def linear_errors(radiance: Tensor, reference: Tensor, mask: Tensor | None = None) -> LinearErrors:
+    """Compare linear radiance (H, W, 3) over the pixels of `mask` (H, W); a highlight counts as bright as it is."""
+    if radiance.ndim != 3 or radiance.shape != reference.shape:
+        raise ConstraintError(
+            f"radiance to compare must both be (H, W, 3), got {tuple(radiance.shape)} and {tuple(reference.shape)}"
+        )
+    inside = _inside(radiance, mask)
+    wanted = reference[inside].double()
+    off = radiance[inside].double() - wanted
+    if not float(wanted.abs().sum()) > 0:
+        raise ConstraintError("the reference is black, so errors relative to it have no meaning")
+    return LinearErrors(float(off.abs().sum() / wanted.abs().sum()), float(off.norm() / wanted.norm()))
+
+
 def image_errors(image: Tensor, reference: Tensor, mask: Tensor | None = None) -> ImageErrors:
     """Compare tone-mapped pictures (H, W, 3) in [0, 1].
 
@@ -29,9 +54,7 @@ def image_errors(image: Tensor, reference: Tensor, mask: Tensor | None = None) -
     equal in both, would flatter all three. Without a mask all pixels count.
     """
     shown = ssim_map(image, reference)
-    inside = torch.ones(image.shape[:2], dtype=torch.bool) if mask is None else mask
-    if inside.shape != image.shape[:2] or inside.dtype != torch.bool or not bool(inside.any()):
-        raise ConstraintError(f"a mask must be boolean of shape {tuple(image.shape[:2])} with at least one pixel")
+    inside = _inside(image, mask)
     squared = float(((image - reference)[inside].double() ** 2).mean())
     psnr = HIGHEST_PSNR if squared == 0 else min(HIGHEST_PSNR, -10 * math.log10(squared))
     return ImageErrors(rmse=math.sqrt(squared), psnr=psnr, ssim=float(shown[inside].mean()))
@@ -55,6 +78,14 @@ def ssim_map(image: Tensor, reference: Tensor) -> Tensor:
     first, second = (picture.detach().double().numpy() for picture in (image, reference))
     _, local = structural_similarity(first, second, data_range=1.0, channel_axis=-1, full=True)
     return torch.from_numpy(local).mean(-1)
+
+
+def _inside(image: Tensor, mask: Tensor | None) -> Tensor:
+    """The mask (H, W), or all pixels."""
+    inside = torch.ones(image.shape[:2], dtype=torch.bool) if mask is None else mask
+    if inside.shape != image.shape[:2] or inside.dtype != torch.bool or not bool(inside.any()):
+        raise ConstraintError(f"a mask must be boolean of shape {tuple(image.shape[:2])} with at least one pixel")
+    return inside
 
 
 def _check(image: Tensor, reference: Tensor) -> None:

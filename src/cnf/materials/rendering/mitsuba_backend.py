@@ -1,7 +1,8 @@
-"""Material appearance: a sphere rendered by Mitsuba 3, for pictures in print. Needs the extra `mitsuba`.
+"""Material appearance: a sphere, or any mesh, rendered by Mitsuba 3, for pictures in print. Needs the extra `mitsuba`.
 
-In: a material or a `.bsdf` file, and an `Environment`. Out: linear radiance (size, size, 3), row 0 up, of the same view
-as `render_sphere`: the noise of a path tracer instead of the smoothing of a quadrature.
+In: a material or a `.bsdf` file, an `Environment`, and the file of a mesh instead of the sphere. Out: linear radiance
+(size, size, 3), row 0 up, of the same view as `render_sphere`: the noise of a path tracer instead of the smoothing of a
+quadrature. A mesh is moved and scaled to where the sphere would be; y is up.
 
 The material goes to Mitsuba as a file for its `measured` BSDF, which every variant for RGB evaluates and samples by
 itself. The default variant needs nothing but the package; those that compile, such as "llvm_ad_rgb", need an LLVM that
@@ -29,8 +30,12 @@ from cnf.materials.reflectance.rgl import read_rgl
 from cnf.materials.reflectance.rgl_writing import write_rgl
 from cnf.materials.rendering.environments import Environment
 from cnf.materials.rendering.sphere import FILL
+from cnf.meshes.mesh import Mesh
+from cnf.meshes.reading import read_surface
 
 VARIANT = "scalar_rgb"
+DEEPEST = 3.0  # towards the camera, which stands at 4
+BOUNCES = 5  # of light between the parts of a mesh
 
 
 def render_with_mitsuba(
@@ -41,23 +46,29 @@ def render_with_mitsuba(
     background: bool = False,
     variant: str = VARIANT,
     seed: int = 0,
+    shape: str | os.PathLike[str] | None = None,
 ) -> Tensor:
     """Linear radiance (size, size, 3) float64 of a sphere; around it black, or the environment with `background`.
 
-    A material given as a `.bsdf` file is rendered from that very file. `samples` per pixel: the noise falls with their
-    square root. Mitsuba's variant and its log level are afterwards as before.
+    `shape`: the file of a mesh (.ply, .obj, .stl) to show instead. A material given as a `.bsdf` file is rendered from
+    that very file. `samples` per pixel: the noise falls with their square root. Mitsuba's variant and its log level are
+    afterwards as before.
     """
     if not 8 <= size <= 4096 or not 1 <= samples <= 2**20:
         raise ConstraintError(
             f"a picture of size {size} with {samples} samples was asked for; expected 8 to 4096 pixels and 1 to 2^20"
         )
+    mesh = None if shape is None else centre(read_surface(shape))
     with using(variant) as mitsuba, tempfile.TemporaryDirectory(prefix="cnf-") as folder:
         if isinstance(material, Material):
             file = write_rgl(Path(folder) / "material.bsdf", material)
         else:
             read_rgl(material)  # our one clear line for whatever is wrong with the file
             file = Path(material)
-        scene = mitsuba.load_dict(describe(mitsuba, file, environment, size, samples, background))
+        described = describe(mitsuba, file, environment, size, samples, background)
+        if mesh is not None:
+            replace_sphere(described, write_mesh(mesh, Path(folder) / "shape.ply"))
+        scene = mitsuba.load_dict(described)
         picture = np.array(mitsuba.render(scene, seed=seed), dtype=np.float64)
     return torch.from_numpy(np.ascontiguousarray(picture[:, :, :3]))
 
@@ -128,3 +139,33 @@ def stretch_rows(environment: Environment) -> np.ndarray:
     x, y, z = torch.broadcast_tensors(down.sin() * around.sin(), down.cos(), -down.sin() * around.cos())
     radiance = environment.lookup(torch.stack([x, y, z], -1).reshape(-1, 3))
     return radiance.detach().reshape(2 * rows + 1, columns, 3).numpy().astype(np.float32)
+
+
+def centre(mesh: Mesh) -> Mesh:
+    """The mesh with the middle of its bounds at the origin, as large as the picture lets the sphere be."""
+    mesh = mesh.weld()
+    corners = mesh.vertices[np.unique(mesh.faces)]
+    low, high = corners.min(0), corners.max(0)
+    reach = float(((high - low) / [2, 2, 2 * DEEPEST]).max())
+    if not reach > 0:
+        raise ConstraintError("a shape to render needs triangles that span some space")
+    return Mesh((mesh.vertices - (low + high) / 2) / reach, mesh.faces)
+
+
+def write_mesh(mesh: Mesh, target: Path) -> Path:
+    """A binary PLY file with normals at the vertices, for Mitsuba to read."""
+    columns = np.concatenate([mesh.vertices, mesh.vertex_normals], axis=1).astype("<f4")
+    names = "".join(f"property float {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz"))
+    head = f"ply\nformat binary_little_endian 1.0\nelement vertex {len(columns)}\n{names}"
+    head += f"element face {len(mesh.faces)}\nproperty list uchar int vertex_indices\nend_header\n"
+    faces = np.empty(len(mesh.faces), dtype=[("count", "u1"), ("corners", "<i4", 3)])
+    faces["count"], faces["corners"] = 3, mesh.faces
+    target.write_bytes(head.encode() + columns.tobytes() + faces.tobytes())
+    return target
+
+
+def replace_sphere(scene: dict[str, Any], file: Path) -> None:
+    """Put the mesh of the file where the sphere is; light may reach it by way of itself, and from either side."""
+    bsdf = {"type": "twosided", "bsdf": scene.pop("sphere")["bsdf"]}
+    scene["shape"] = {"type": "ply", "filename": str(file), "bsdf": bsdf}
+    scene["integrator"]["max_depth"] = BOUNCES + 1

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cnf.materials.reflectance import Material
-from cnf.materials.rendering.environments import Environment
-from cnf.materials.rendering.metrics import ImageErrors, image_errors
+from cnf.materials.rendering.environments import Environment, facing_light
+from cnf.materials.rendering.metrics import ImageErrors, LinearErrors, image_errors, linear_errors
 from cnf.materials.rendering.sphere import Scene, prepare_scene
 from cnf.materials.rendering.tone import exposure_for, tone_map
 
 STEPS = 80  # of the renderer's quadrature
+PERCENTILE = 99.0  # of the pixels are not clipped
+
+
+@dataclass(frozen=True)
+class View:
+    """A fit as the stage shows it."""
+
+    image: Tensor  # (H, W, 3) tone-mapped
+    errors: ImageErrors  # of that
+    linear: LinearErrors  # of the light itself, not clipped
 
 
 @dataclass(frozen=True)
@@ -23,15 +33,31 @@ class Stage:
     reference: Material
     exposure: float
     image: Tensor  # (H, W, 3) tone-mapped
+    radiance: Tensor  # (H, W, 3) linear
 
     @staticmethod
-    def of(reference: Material, environment: Environment, size: int, steps: int = STEPS) -> Stage:
+    def of(
+        reference: Material, environment: Environment, size: int, steps: int = STEPS, percentile: float = PERCENTILE
+    ) -> Stage:
+        """`percentile` of the sphere's pixels are below white; 100 clips nothing of the reference."""
         scene = prepare_scene(environment, size, steps)
         radiance = scene.render(reference, reference.valid)
-        exposure = exposure_for(radiance, scene.mask)
-        return Stage(scene, reference, exposure, tone_map(radiance, exposure))
+        exposure = exposure_for(radiance, scene.mask, percentile)
+        return Stage(scene, reference, exposure, tone_map(radiance, exposure), radiance)
+
+    @staticmethod
+    def facing(reference: Material, size: int, steps: int = STEPS) -> Stage:
+        """Under `facing_light`, the highlight in the middle and not clipped."""
+        return Stage.of(reference, facing_light(), size, steps, percentile=100.0)
+
+    def view(self, material: Material) -> View:
+        """The picture of a fit of the reference, and how far it is from the reference's, as shown and as light."""
+        radiance = self.scene.render(material, self.reference.valid)
+        image = tone_map(radiance, self.exposure)
+        mask = self.scene.mask
+        return View(image, image_errors(image, self.image, mask), linear_errors(radiance, self.radiance, mask))
 
     def show(self, material: Material) -> tuple[Tensor, ImageErrors]:
         """The tone-mapped picture of a fit of the reference, and how far it is from the reference's."""
-        image = tone_map(self.scene.render(material, self.reference.valid), self.exposure)
-        return image, image_errors(image, self.image, self.scene.mask)
+        seen = self.view(material)
+        return seen.image, seen.errors
