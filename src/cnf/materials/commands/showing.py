@@ -150,7 +150,9 @@ def inspect_kept(kept: KeptFit, env: Path | None, size: int, as_json: bool) -> N
         stage = Stage.of(reference, options.open_light(env), size)
         seen, points = stage.view(fitted), point_errors(fitted, stage, Stage.facing(reference, size))
     if as_json:
-        numbers = {"conditions": {"worst_relative_error": check.worst, "worst_relative_residual": check.residual}}
+        numbers: dict[str, object] = {
+            "conditions": {"worst_relative_error": check.worst, "worst_relative_residual": check.residual}
+        }
         numbers |= found.to_dict() | {"points": None if points is None else asdict(points)}
         say(json.dumps(numbers, indent=2))
         return

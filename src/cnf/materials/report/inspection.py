@@ -34,6 +34,10 @@ def show_albedo(physics: Physics, degrees: float) -> str:
     return f"{value:.4f}" + (" ABOVE 1" if value > 1 and physics.makes_energy else "")
 
 
+def list_albedos(physics: Physics, angles: Sequence[float]) -> str:
+    return ", ".join(f"{max(physics.albedo_at(angle)):.3f}" for angle in angles)
+
+
 def show_share(share: float | None) -> str | None:
     return None if share is None else f"{100 * share:.2g} %"
 
@@ -67,14 +71,9 @@ def describe_inspection(found: Inspection) -> str:
         f"{fit.mirror_jump_mean:.1e}{jumps}"
     )
     angles = [fit.incidence[0], fit.incidence[len(fit.incidence) // 2], fit.incidence[-1]]
-    shown = ", ".join(f"{max(fit.albedo_at(a)):.3f}" for a in angles)
-    given = (
-        "" if reference is None else f" (reference {', '.join(f'{max(reference.albedo_at(a)):.3f}' for a in angles)})"
-    )
-    where = ", ".join(f"{a:g}°" for a in angles)
-    lines.append(
-        f"albedo for light at {where}: {shown}{given}" + ("; ABOVE 1: it makes energy" if fit.makes_energy else "")
-    )
+    line = f"albedo for light at {', '.join(f'{a:g}°' for a in angles)}: {list_albedos(fit, angles)}"
+    line += "" if reference is None else f" (reference {list_albedos(reference, angles)})"
+    lines.append(line + ("; ABOVE 1: it makes energy" if fit.makes_energy else ""))
     if fit.negative_share is not None:
         lines[-1] += f"; below 0 before clamping at {show_share(fit.negative_share)} of the directions"
     return "\n".join(lines)

@@ -29,7 +29,11 @@ Row = tuple[str, Sequence["Panel"]]
 DOTS = 200  # per inch
 CLOSEUP = 0.22  # of the picture's shorter side
 INSET = 0.37  # of the cell
-OBJECT = 0.46  # close-ups stay within this radius (of the shorter side) around the middle: off the object's outline
+OBJECT = (
+    0.46  # close-ups mostly stay within this radius (of the shorter side) around the middle: off the object's outline
+)
+NEARLY = 0.8  # as bright as the outline, and a highlight on the object is shown instead
+CLIPPED = 0.02  # weight of a wide blur, which tells where the middle of a patch is that is white all over
 FRAME = "white"
 ERROR_COLOURS = "inferno"
 LEAST_SCALE = 0.01  # of the error maps: below it there is nothing to see in a picture of 8 bits
@@ -69,20 +73,25 @@ def save_picture(image: Tensor, path: object) -> Path:
 
 
 def find_highlight(reference: np.ndarray) -> tuple[int, int, int]:
-    """Top, left and side of the square where bright structure is densest in a picture (H, W, 3)."""
+    """Top, left and side of the square around the brightest place of a picture (H, W, 3), or around its middle.
+
+    The whole square lies on the object, unless what is brightest lies on its outline.
+    """
     from scipy.ndimage import gaussian_filter
 
     height, width = reference.shape[:2]
     shorter = min(height, width)
     side = max(1, round(CLOSEUP * shorter))
     bright = reference @ np.array([0.2126, 0.7152, 0.0722])
-    slope = np.hypot(*np.gradient(bright)) if shorter > 1 else np.zeros_like(bright)
-    score = gaussian_filter(slope * bright**2, side / 4, mode="constant")  # a box would not care where in it they lie
-    # The outline against the background is steep too, but no highlight: the whole square has to lie on the object.
-    row, column = (np.abs(np.arange(n) - (n - 1) / 2) + side / 2 for n in (height, width))
-    score[np.hypot(row[:, None], column[None, :]) > OBJECT * shorter] = -1
+    score = gaussian_filter(bright, side / 8, mode="nearest")  # no single pixel, and the middle of a clipped patch
+    score = score + CLIPPED * gaussian_filter(bright, side / 2, mode="nearest")
+    row, column = (np.abs(np.arange(n) - (n - 1) / 2) for n in (height, width))
+    inside = np.hypot(row[:, None] + side / 2, column[None, :] + side / 2) <= OBJECT * shorter
     best = np.unravel_index(np.argmax(score), score.shape)
-    if score[best] <= 1e-9:  # nothing to see anywhere: the middle
+    if inside.any():
+        on_object = np.unravel_index(np.argmax(np.where(inside, score, -1)), score.shape)
+        best = on_object if score[on_object] >= NEARLY * score[best] else best
+    if score.max() - score.min() <= 1e-9:  # nothing to see anywhere
         best = (np.intp(height // 2), np.intp(width // 2))
     top, left = (int(np.clip(b - side // 2, 0, n - side)) for b, n in zip(best, (height, width), strict=True))
     return top, left, side
