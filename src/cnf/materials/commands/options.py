@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cnf.materials.rendering.environments import Environment
 
 ALL_METHODS = (
-    "kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer; at the paper's learning rates: "
+    "kernel-grid, kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, layer; at the paper's learning rates: "
     "nbrdf-paper, ffn-paper, siren-paper"
 )
 FILES = "MERL .binary, RGL .bsdf, .npz, .csv, or words such as ggx:gold:0.1, plastic:0.8,0.1,0.1:0.1, lambert:0.5"
@@ -40,7 +40,13 @@ Sampling = Annotated[
 ]
 Loss = Annotated[
     str | None,
-    typer.Option(metavar="weighted|cosine|plain", help="L1 of log(1 + f), and how the cosine enters (weighted)."),
+    typer.Option(metavar="plain|weighted|cosine", help="L1 of log(1 + f), and how the cosine enters (plain: not)."),
+]
+Reciprocity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|yes|no", help="Light and eye may be swapped by construction (auto: if the material allows it)."
+    ),
 ]
 Rate = Annotated[float | None, typer.Option(metavar="NUMBER", help="Learning rate; by default the method's own.")]
 Precision = Annotated[

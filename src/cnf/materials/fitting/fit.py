@@ -1,9 +1,10 @@
 """Materials, fitting: a compact field that reproduces chosen measurements exactly and all others closely.
 
 In: a material and the name of a method. Out: a `Fit`: the trained model, its course, and, for constrained methods, the
-certificate that the conditions hold. One loop serves all methods, so that they differ in nothing but the model: the
-same samples, batches, schedule and loss. Batches are evaluated in float32; conditions, weights and parameters of
-constrained models are in float64 unless the settings say otherwise.
+certificate that the conditions hold. One loop serves all methods that are trained, so that they differ in nothing but
+the model: the same samples, batches, schedule and loss; a method that is solved takes the same samples. Batches are
+evaluated in float32; conditions, weights and parameters of constrained models are in float64 unless the settings say
+otherwise.
 """
 
 from __future__ import annotations
@@ -15,24 +16,27 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.fitting.conditions import PLACEMENTS, place_conditions
+from cnf.materials.fitting.least_squares import fit_grid
 from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
-from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples
+from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples, swapping_gap
 from cnf.materials.reflectance.material import Material
 from cnf.training import History
 from cnf.training.batches import Batches
 from cnf.training.schedules import cosine
 
-LOSSES = ("weighted", "cosine", "plain")
+LOSSES = ("plain", "weighted", "cosine")
+RECIPROCITIES = ("auto", "yes", "no")
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32}
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # relative, of every condition
 WARM_UP, LAST = 0.05, 0.01  # share of the steps in which the rate rises; share of the rate at the end
 CLIP = 1.0  # longest gradient
+RECIPROCAL = 0.1  # of the mean of log(1 + f): what swapping light and eye may change in a reciprocal material
 HIGHEST_RATE = 10.0
 
 Report = Callable[[int, int, float, float | None], object]  # step, steps, loss, worst residual of the conditions
@@ -49,7 +53,8 @@ class Settings:
     parameters: int = 200_000
     placement: str = "paper"
     sampling: str = "highlight"
-    loss: str = "weighted"
+    loss: str = "plain"
+    reciprocity: str = "auto"  # of methods with conditions; "auto": if the material is reciprocal
     rate: float | None = None  # None: the method's own
     precision: str = "float64"  # of conditions and parameters of constrained models
     log_every: int = 20
@@ -62,6 +67,7 @@ class Settings:
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 raise CnfError(f"{name} is a whole number of at least {bound}; got {value!r}")
         choices = {"placement": PLACEMENTS, "sampling": SAMPLINGS, "loss": LOSSES, "precision": tuple(PRECISIONS)}
+        choices["reciprocity"] = RECIPROCITIES
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise CnfError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
@@ -101,7 +107,7 @@ class Fit:
 
 
 def fit_material(
-    material: Material, method: str = "kernel-siren", settings: Settings | None = None, report: Report | None = None
+    material: Material, method: str = "kernel-grid", settings: Settings | None = None, report: Report | None = None
 ) -> Fit:
     """Train a model of the material; Ctrl-C ends it in good order with the parameters reached so far."""
     settings = Settings() if settings is None else settings
@@ -110,12 +116,12 @@ def fit_material(
     conditions = _place(material, chosen, settings)
     if len(conditions) != settings.conditions:  # a list of measurements shorter than that
         chosen = find_method(method, len(conditions))
-    model = _build(chosen, conditions, settings)
+    model = _build(chosen, conditions, settings, _decide_reciprocity(material, chosen, settings))
     torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # the first one loads a part of torch
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the course and the certificate say the same
-        course = train(model, samples, chosen, settings, report)
+        course = (solve if chosen.solved else train)(model, samples, chosen, settings, report)
         seconds = time.perf_counter() - started
         model.eval()
         certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
@@ -134,11 +140,34 @@ def _place(material: Material, method: Method, settings: Settings) -> Samples:
     return place_conditions(material, settings.conditions, settings.seed, placement, interpolate)
 
 
-def _build(method: Method, conditions: Samples, settings: Settings) -> Model:
+def _build(method: Method, conditions: Samples, settings: Settings, reciprocal: bool = False) -> Model:
     dtype = settings.dtype if method.constrained else torch.float32
     tolerance = TOLERANCE[settings.dtype]
-    model = method.build(conditions.to(dtype), settings.parameters, settings.seed, tolerance)
+    model = method.build(conditions.to(dtype), settings.parameters, settings.seed, tolerance, reciprocal)
     return model.train()
+
+
+def _decide_reciprocity(material: Material, method: Method, settings: Settings) -> bool:
+    """Whether light and eye may be swapped by construction: as told, or as far as the material itself allows it."""
+    if not method.constrained or settings.reciprocity != "auto":
+        return settings.reciprocity == "yes" and method.constrained
+    gap = swapping_gap(material, settings.seed)
+    return gap is not None and gap <= RECIPROCAL
+
+
+def solve(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> History:
+    """Fit the grid that is the base of the field to the samples, the conditions among them. Changes the model."""
+    assert isinstance(model, cnf.ConstrainedField) and isinstance(model.base, nn.Sequential)
+    points = [samples.points, model.constraints[0].points.double()]
+    logs = [samples.logs, torch.stack([given.values[:, 0] for given in model.constraints], dim=1).double()]
+
+    def tell(step: int, steps: int, loss: float) -> None:
+        if report is not None:
+            report(step, steps, loss, None)
+
+    course = fit_grid(model.base, torch.cat(points), torch.cat(logs), len(points[1]), tell)
+    course.residual[:] = [model.solve().certificate.worst] * len(course.step)  # solved once: of the field at the end
+    return course
 
 
 def train(model: Model, samples: Samples, method: Method, settings: Settings, report: Report | None = None) -> History:

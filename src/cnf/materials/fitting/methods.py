@@ -2,6 +2,9 @@
 
 A method builds its model for given conditions: a `ConstrainedField` that meets them whatever its parameters are, or a
 plain network that knows them only through its loss. All map encoded directions (P, 6) to log(1 + f), (P, 3).
+
+`kernel-grid` has no layers: its base is a grid of splines, compact kernels that are many and local where the others'
+are few and learnt, fitted by least squares; Gaussians as wide as a cell correct it at the conditions.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from torch import nn
 
 import cnf
 from cnf.errors import CnfError, nearest
+from cnf.materials.fitting.coordinates import CellDistances, HighlightCoordinates, SwapInvariant
 from cnf.materials.fitting.sampling import Samples
 
 SPACE = cnf.Space("hx hy hz dx dy dz", "r g b")
@@ -22,6 +26,8 @@ FREQUENCIES, SCALE = 16, 0.159155  # Fourier features of sin(2 pi B x) with B st
 OMEGA, FIRST_OMEGA = 15.0, 20.0
 WIDTH = 0.25  # of the Gaussian, over the typical distance between encoded conditions of the untrained encoder
 CODES = 100  # of a hypernetwork
+REACH = 1.0  # of the Gaussians that correct a grid, in cells
+POLES = ((0, 2), (1, 2))  # where theta_h or theta_d is zero, phi_d has no meaning
 
 Model = cnf.ConstrainedField | nn.Module
 
@@ -30,7 +36,8 @@ Model = cnf.ConstrainedField | nn.Module
 class Method:
     """`rate`: the learning rate that served best here; `paper_rate`: the one of the paper.
 
-    Soft methods exist with both: a name that ends in -paper takes the paper's.
+    Soft methods exist with both: a name that ends in -paper takes the paper's. A method that is `solved` is not
+    trained: its network is the base of the field, fitted by least squares, and its basis corrects it.
     """
 
     name: str
@@ -40,21 +47,43 @@ class Method:
     paper_rate: float
     network: Callable[[int, int], nn.Module]  # width, seed
     basis: Callable[[torch.Tensor, nn.Module, int], cnf.bases.Basis] | None = None  # anchors, network, seed
+    solved: bool = False
 
-    def build(self, conditions: Samples, parameters: int, seed: int, tolerance: float | None = None) -> Model:
-        """The untrained model with about that many parameters, in the precision of the conditions."""
-        return self.with_width(conditions, self.width_for(conditions, parameters), seed, tolerance)
+    def build(
+        self,
+        conditions: Samples,
+        parameters: int,
+        seed: int,
+        tolerance: float | None = None,
+        reciprocal: bool = False,
+    ) -> Model:
+        """The untrained model with about that many parameters, in the precision of the conditions.
 
-    def with_width(self, conditions: Samples, width: int, seed: int, tolerance: float | None = None) -> Model:
+        `reciprocal`: light and eye may be swapped, by construction; for methods with conditions only.
+        """
+        return self.with_width(conditions, self.width_for(conditions, parameters), seed, tolerance, reciprocal)
+
+    def with_width(
+        self,
+        conditions: Samples,
+        width: int,
+        seed: int,
+        tolerance: float | None = None,
+        reciprocal: bool = False,
+    ) -> Model:
         network = self.network(width, seed).to(conditions.points.dtype)
         if self.basis is None:
             return network
+        if self.solved:
+            network = nn.Sequential(HighlightCoordinates(reciprocal), network)
+        elif reciprocal:
+            network = nn.Sequential(SwapInvariant(), network)
         basis = self.basis(conditions.points, network, seed)
         imposed = [
             SPACE.constraint(channel, at=conditions.points, equals=conditions.logs[:, k], name=channel)
             for k, channel in enumerate(SPACE.channels)
         ]
-        return cnf.ConstrainedField(basis, imposed, tolerance=tolerance)
+        return cnf.ConstrainedField(basis, imposed, base=network if self.solved else None, tolerance=tolerance)
 
     def width_for(self, conditions: Samples, parameters: int) -> int:
         """The width whose model comes nearest to a number of parameters; a multiple of 8 if that is within a percent.
@@ -75,7 +104,7 @@ class Method:
         """Parameters of the model: those of its network, or what its hypernetwork takes to write them."""
         own = count_parameters(self.network(width, 0))
         if self.basis is not hypernet:
-            return own + (1 if self.basis is gaussian_kernel else 0)  # its bandwidth
+            return own + (1 if self.basis in (gaussian_kernel, cell_kernel) else 0)  # its bandwidth
         return len(conditions) * CODES + (CODES + 1) * own
 
 
@@ -125,8 +154,23 @@ def layer(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Bas
     return cnf.bases.ConstraintLayer(SPACE, network)
 
 
+def spline_grid(width: int, seed: int) -> nn.Module:
+    """Cells in theta_h, theta_d and phi_d; the highlight asks for more of them."""
+    return cnf.encoders.SplineGrid(
+        [max(1, 3 * width // 2), width, max(4, width)], OUTPUTS, [False, False, True], [list(pole) for pole in POLES]
+    )
+
+
+def cell_kernel(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Basis:
+    """Gaussians around the conditions, as wide as a cell of the grid that they correct."""
+    coordinates, grid = network  # type: ignore[misc]
+    encoder = CellDistances(grid.cells, coordinates.reciprocal, coordinates.highlight)
+    return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.Gaussian(REACH), encoder)
+
+
 def _methods(conditions: int = 100) -> dict[str, Method]:
     known = (
+        Method("kernel-grid", "Kernel grid", True, 0.0, 0.0, spline_grid, cell_kernel, solved=True),
         Method("kernel-siren", "Kernel SIREN", True, 1e-3, 1e-4, wide_siren, gaussian_kernel),
         Method("kernel-ffn", "Kernel FFN", True, 1e-3, 5e-4, wide_fourier, gaussian_kernel),
         Method("nbrdf", "NBRDF", False, 6e-3, 5e-4, relu),

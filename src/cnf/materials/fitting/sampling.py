@@ -94,6 +94,19 @@ def draw_samples(material: Material, count: int, seed: int = 0, sampling: str = 
     return look_up(material, angles)
 
 
+def swapping_gap(material: Material, seed: int = 0, count: int = 4000) -> float | None:
+    """What swapping light and eye changes in log(1 + f), over its mean; None for a list of measurements, or darkness."""
+    if isinstance(material, Scattered):
+        return None
+    angles = draw_valid(material, count, uniform_angles, torch.Generator().manual_seed(seed))
+    swapped = angles.clone()
+    swapped[:, 2] = (swapped[:, 2] + math.pi) % LIMITS[2]
+    both = material.valid(swapped)
+    first, second = torch.log1p(material(angles[both])), torch.log1p(material(swapped[both]))
+    mean = float((first + second).mean() / 2) if bool(both.any()) else 0.0
+    return float((first - second).abs().mean()) / mean if mean > 0 else None
+
+
 def look_up(material: Material, angles: Tensor) -> Samples:
     """The material at these angles, as samples."""
     return as_samples(material, angles, material(angles))
