@@ -56,6 +56,7 @@ def compare(
     placement: options.Placement = None,
     sampling: options.Sampling = None,
     loss: options.Loss = None,
+    reciprocity: options.Reciprocity = None,
     rate: options.Rate = None,
     precision: options.Precision = None,
     seed: Seed = 0,

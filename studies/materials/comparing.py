@@ -70,8 +70,7 @@ class Comparison:
     def show(self, fit: Fit) -> Compared:
         """A fit, also one made elsewhere, rendered on this stage and measured."""
         fitted = as_material(fit, reference=self.stage.reference)
-        image, errors = self.stage.show(fitted)
-        case = measure(fit, self.stage.reference, self.subject.group, errors)
+        case, image = measure(fit, self.subject.group, self.stage)
         case = replace(case, material=self.name, label=self.stage.reference.label)
         return Compared(case, image, fitted, fit.method.title)
 

@@ -14,7 +14,15 @@ from studies.materials.results import CHAMPION
 from studies.materials.tables import check_results
 
 MARKS = {  # beside the colours, for print in grey
-    **{"nbrdf": "s", "ffn": "^", "siren": "D", "kernel-ffn": "o", "kernel-siren": "o", "dot-siren": "v"},
+    **{
+        "kernel-grid": "*",
+        "nbrdf": "s",
+        "ffn": "^",
+        "siren": "D",
+        "kernel-ffn": "o",
+        "kernel-siren": "o",
+        "dot-siren": "v",
+    },
     **{"hypernet": "P", "layer": "X", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
 }
 

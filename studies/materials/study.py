@@ -18,7 +18,6 @@ import typer
 from cnf.errors import CnfError
 from cnf.materials.commands import options
 from cnf.materials.fitting.fit import Settings, fit_material
-from cnf.materials.fitting.fitted import as_material
 from cnf.materials.rendering.stage import Stage
 from cnf.materials.report.curves import draw_learning_curves
 from cnf.reports.terminal import split_words
@@ -28,15 +27,14 @@ from studies.materials.cases import Case as Measured
 from studies.materials.cases import choose_methods, hash_source, measure
 from studies.materials.dots import draw_study
 from studies.materials.pages import draw_pages
-from studies.materials.results import choose_champion, mean_curves, where_order_breaks
+from studies.materials.results import COLUMNS, choose_champion, mean_curves, where_order_breaks
 from studies.materials.tables import NOTES, study_tables
 from studies.options import Names, Seed
 from studies.study import Case, Desk, Row, Study
 from studies.tables import Table
 
 COUNT = 20
-MEASURES = ("rmse", "psnr", "ssim", "log_error")
-COPIED = ("label", "group", *MEASURES, "seconds", "inference_seconds", "parameters", "residual", "rate")
+COPIED = (*(name for name in COLUMNS if name not in ("material", "method")), "rate")
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,10 @@ class Materials(Study):
             min=1, max=100, help="NBRDF of MERL: the ten most specular, then others evenly spread; and RGL's four (20)."
         ),
     ] = None
+    everything: Annotated[
+        bool,
+        typer.Option("--everything", help="All networks of MERL and of RGL, and RGL's four tables: 155 materials."),
+    ] = False
     methods: Annotated[
         Names,
         typer.Option(metavar="NAMES", help=f"From {options.ALL_METHODS}, with commas; default: the paper's five."),
@@ -90,6 +92,7 @@ class Materials(Study):
     placement: options.Placement = None
     sampling: options.Sampling = None
     loss: options.Loss = None
+    reciprocity: options.Reciprocity = None
     rate: options.Rate = None
     precision: options.Precision = None
     seed: Seed = 0
@@ -112,11 +115,15 @@ class Materials(Study):
     def chosen(self) -> dict[str, subjects.Chosen]:
         """The materials by name; data are needed unless all are given by --material."""
         names, words = split_words(self.materials), self.material or []
-        if names and self.count is not None:
-            raise CnfError("--materials names materials and --count chooses some; give one of them")
+        if sum((bool(names), self.count is not None, self.everything)) > 1:
+            raise CnfError(
+                "--materials names materials, --count chooses some, --everything takes all; give one of them"
+            )
         found: list[subjects.Chosen] = []
         if names:
             found += subjects.name_subjects(subjects.find_measurements(self.data), names)
+        elif self.everything:
+            found += subjects.list_everything(subjects.find_measurements(self.data))
         elif self.count is not None or self.data is not None or not words:
             folder = subjects.find_measurements(self.data)
             found += subjects.choose_subjects(folder, COUNT if self.count is None else self.count)
@@ -125,7 +132,8 @@ class Materials(Study):
         return {one.name: one for one in found}
 
     def settings(self) -> dict[str, Any]:
-        return {**asdict(self.budget), "environment": self.light, "size": self.size}
+        light = None if self.env is None else self.env.name  # its contents tell cases apart
+        return {**asdict(self.budget), "environment": light, "size": self.size}
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
@@ -139,7 +147,7 @@ class Materials(Study):
 
     def _identify(self, one: subjects.Chosen, light: str) -> list[str]:
         """What was read for a case: names, and files by their contents."""
-        return [one.subject.path, one.subject.name or "", hash_source(one.subject.path), light]
+        return [Path(one.subject.path).name, one.subject.name or "", hash_source(one.subject.path), light]
 
     def introduce(self) -> str:
         many, ways = len(self.chosen), len(choose_methods(self.methods))
@@ -154,9 +162,13 @@ class Materials(Study):
         """Fit, render, measure."""
         one = self.chosen[case["material"]]
         if desk.shared.get("name") != one.name:  # the stage of the last material serves all its methods
-            stage = Stage.of(one.subject.read(), options.open_light(self.env), self.size)
-            desk.shared.update(name=one.name, stage=stage)
-        stage = desk.shared["stage"]
+            reference = one.subject.read()
+            stages = (
+                Stage.of(reference, options.open_light(self.env), self.size),
+                Stage.facing(reference, self.size // 2),
+            )
+            desk.shared.update(name=one.name, stages=stages)
+        stage, facing = desk.shared["stages"]
 
         def tell(step: int, steps: int, loss: float, residual: float | None) -> None:
             desk.tell(f"step {step}: loss {loss:.3g}")
@@ -164,11 +176,11 @@ class Materials(Study):
         fit = fit_material(stage.reference, case["method"], self.budget, tell)
         if fit.course.stopped == "interrupted":
             raise KeyboardInterrupt
-        image, errors = stage.show(as_material(fit, reference=stage.reference))
-        found = measure(fit, stage.reference, one.subject.group, errors)
+        found, image = measure(fit, one.subject.group, stage, facing)
         desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
         curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
-        return {**{name: getattr(found, name) for name in COPIED}, "standing": found.standing, "curve": curve}
+        kept = {**{name: getattr(found, name) for name in COPIED}, "held_out": one.held_out}
+        return {**kept, "standing": found.standing, "curve": curve}
 
     def describe(self, row: Row) -> str:
         seen = f"PSNR {row['psnr']:6.2f} dB   SSIM {row['ssim']:.3f}   {row['seconds']:7.1f} s"
@@ -200,11 +212,16 @@ class Materials(Study):
             *draw_pages(cases, pictures, methods, folder, "pictures"),
         ]
 
+    def _kept(self, row: Row) -> dict[str, Any]:
+        """What a row says; of its group, and whether it is held out, this choice of materials decides."""
+        one = self.chosen[row["material"]]
+        return {**{name: row.get(name) for name in COPIED}, "group": one.subject.group, "held_out": one.held_out}
+
     def measured(self, rows: Sequence[Row]) -> list[Measured]:
         """Rows as the reports of materials take them; groups are those of this choice."""
         return [
             Measured(
-                **{**{name: row[name] for name in COPIED}, "group": self.chosen[row["material"]].subject.group},
+                **self._kept(row),
                 material=row["material"],
                 method=row["method"],
                 steps=row["curve"]["step"],

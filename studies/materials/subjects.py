@@ -1,7 +1,8 @@
 """Materials, subjects: which materials a study looks at.
 
 In: a folder of data, names, or words for generated materials. Out: `Chosen` subjects: the most specular of the hundred
-packed networks first, others evenly spread between them and the least specular, and tables of RGL's measurements.
+packed networks first, others evenly spread between them and the least specular, and tables of RGL's measurements; or
+all there are. Settings of methods were chosen on a dozen of them (`TUNED_ON`); the others are held out.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from studies.options import find_data
 
 NETWORKS = "brdf/nbrdf_merl100.npz"
 TABLES = "brdf/rgl/rgl_*_merlgrid.npz"
+MORE_NETWORKS = "brdf/nbrdf_rgl51.npz"
 SPECULAR = 10
+GLOSSY = 25.0  # mean reflectance in the mirror direction from which a material counts as specular
+TUNED_ON = (
+    *("chrome", "brass", "hematite", "red-metallic-paint", "specular-violet-phenolic", "black-phenolic"),
+    *("silver-metallic-paint", "green-metallic-paint", "violet-rubber", "red-fabric2"),
+    *("cc_iris_purple_gem", "vch_golden_yellow"),
+)
 MOST_SPECULAR, OTHERS, RGL = "NBRDF of MERL, ten most specular", "NBRDF of MERL, others", "RGL"
+RGL_NETWORKS = "NBRDF of RGL"
 GENERATED, FILES = "Generated", "Files"
+NETWORK = "network-"  # before the names of RGL's networks, for some of RGL's tables have the same
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,11 @@ class Chosen:
     subject: Subject
     name: str
     label: str
+
+    @property
+    def held_out(self) -> bool:
+        """Whether no setting was chosen with this material in view."""
+        return self.name.removeprefix(NETWORK) not in TUNED_ON
 
 
 def find_measurements(data: Path | None) -> Path:
@@ -67,6 +82,16 @@ def find_tables(data: Path) -> list[Chosen]:
     """RGL's measurements on MERL's grid."""
     names = [(path, name_table(path)) for path in sorted(data.glob(TABLES))]
     return [Chosen(Subject(str(path), None, RGL), name, f"RGL {name}") for path, name in names]
+
+
+def list_everything(data: Path) -> list[Chosen]:
+    """All networks of MERL, the most specular first, those of RGL, and RGL's tables."""
+    path = data / MORE_NETWORKS
+    if not path.exists():
+        raise CnfError(f"there is no {path}; leave --everything out, or get the packed networks of RGL")
+    rgl = [make() for make in decode_archive(path).values()]
+    networks = [Chosen(Subject(str(path), m.name, RGL_NETWORKS), NETWORK + m.name, m.label) for m in rgl]
+    return [*rank_networks(data), *networks, *find_tables(data)]
 
 
 def choose_subjects(data: Path, count: int) -> list[Chosen]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from cnf.errors import ConstraintError
 from cnf.materials.report.method_style import title_of
 from studies.materials.cases import Case
+from studies.materials.subjects import GLOSSY
 from studies.tables import Cell, Table
 
 
@@ -27,6 +28,7 @@ class Column:
     better: int
     write: Callable[[float], str]
     spread: bool = False  # with the standard deviation
+    worst: bool = False  # the largest instead of the mean
 
 
 COLUMNS = (
@@ -34,16 +36,25 @@ COLUMNS = (
     Column("PSNR dB", "psnr", 1, lambda v: f"{v:.2f}", spread=True),
     Column("SSIM", "ssim", 1, lambda v: f"{v:.3f}", spread=True),
     Column("log error e-2", "log_error", -1, lambda v: f"{100 * v:.2f}"),
+    Column("lobe e-2", "lobe_mean", -1, lambda v: f"{100 * v:.1f}"),
+    Column("light e-2", "linear_l2", -1, lambda v: f"{100 * v:.2f}"),
+    Column("facing PSNR", "facing_psnr", 1, lambda v: f"{v:.2f}"),
     Column("training s", "seconds", -1, lambda v: f"{v:.1f}"),
+    Column("processor s", "cpu_seconds", -1, lambda v: f"{v:.1f}"),
     Column("inference s", "inference_seconds", -1, lambda v: f"{v:.3f}"),
     Column("parameters", "parameters", 0, lambda v: f"{v:.0f}"),
-    Column("worst residual", "residual", 0, lambda v: f"{v:.0e}" if math.isfinite(v) else "not finite"),
+    Column("reciprocity", "reciprocity", 0, lambda v: f"{v:.0e}", worst=True),
+    Column("queried", "queried", 0, lambda v: f"{v:.0e}", worst=True),
+    Column("worst residual", "residual", 0, lambda v: f"{v:.0e}" if math.isfinite(v) else "not finite", worst=True),
 )
 NOTES = (
     "Mean ± sample standard deviation over materials; the best mean of each column is marked, and shares the mark with "
     "those that read the same. RMSE, PSNR and SSIM are of tone-mapped pictures, over the object's pixels; log error is "
-    "that of the reflectance. Training and inference: mean seconds. Worst residual: largest relative residual of the "
-    "conditions over the materials; - for methods that have none."
+    "that of the reflectance, lobe its relative error within 4 degrees of the mirror direction, light the relative "
+    "error of the picture before clipping and tone mapping; facing: of a picture whose highlight is in its middle. "
+    "Training, processor and inference (of a million): mean seconds. Largest over the materials: reciprocity, the "
+    "relative change with light and eye swapped; queried, the relative error of reflectance at the conditions; worst "
+    "residual, that of the conditions; - for methods that have none."
 )
 
 
@@ -67,8 +78,12 @@ def study_tables(results: Sequence[Case]) -> list[Table]:
     groups = list(dict.fromkeys(r.group for r in results))
     if len(groups) == 1:
         return [_table(groups[0] or "Materials", results)]
+    held = [r for r in results if r.held_out]
+    glossy = [r for r in held if (r.glossiness or 0.0) >= GLOSSY]
+    apart = {"Held out: no setting was chosen on these": held, "Held out, specular": glossy}
     return [
         _table("All groups", results),
+        *(_table(title, own) for title, own in apart.items() if own and len(own) < len(results)),
         *(_table(group, [r for r in results if r.group == group]) for group in groups),
     ]
 
@@ -95,13 +110,13 @@ def _cells(column: Column, done: dict[str, list[Case]], materials: int) -> dict[
     deviations: dict[str, str] = {}
     for method, own in done.items():
         values = [float(v) for r in own if (v := getattr(r, column.name)) is not None]
-        if column.name == "residual":
+        if column.worst:
             values = [math.inf if math.isnan(v) else v for v in values]  # the worst there is, and not to be hidden
         else:
             values = [v for v in values if math.isfinite(v)]
         if not values:
             continue
-        means[method] = max(values) if column.name == "residual" else math.fsum(values) / len(values)
+        means[method] = max(values) if column.worst else math.fsum(values) / len(values)
         if column.spread and len(values) > 1:
             deviations[method] = column.write(statistics.stdev(values))
     rivals = [means[m] for m, own in done.items() if m in means and len(own) == materials]

@@ -148,7 +148,8 @@ def inspect_kept(kept: KeptFit, env: Path | None, size: int, as_json: bool) -> N
     seen = points = None
     if reference is not None:
         stage = Stage.of(reference, options.open_light(env), size)
-        seen, points = stage.view(fitted), point_errors(fitted, stage, Stage.facing(reference, size))
+        seen = stage.view(fitted)
+        points = point_errors(fitted, reference, seen, Stage.facing(reference, size).view(fitted))
     if as_json:
         numbers: dict[str, object] = {
             "conditions": {"worst_relative_error": check.worst, "worst_relative_residual": check.residual}

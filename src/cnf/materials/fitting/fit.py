@@ -100,6 +100,7 @@ class Fit:
     course: History  # one entry per logged step, for all steps since the last entry
     certificate: Certificate | None
     seconds: float
+    cpu_seconds: float | None = None  # of the processor; None if it was not measured
 
     @property
     def parameters(self) -> int:
@@ -118,14 +119,16 @@ def fit_material(
         chosen = find_method(method, len(conditions))
     model = _build(chosen, conditions, settings, _decide_reciprocity(material, chosen, settings))
     torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # the first one loads a part of torch
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the course and the certificate say the same
         course = (solve if chosen.solved else train)(model, samples, chosen, settings, report)
-        seconds = time.perf_counter() - started
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - worked
         model.eval()
         certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
-    return Fit(material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds)
+    return Fit(
+        material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds, cpu_seconds
+    )
 
 
 def _place(material: Material, method: Method, settings: Settings) -> Samples:

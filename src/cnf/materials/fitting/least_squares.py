@@ -27,18 +27,17 @@ CHUNK = 2**14
 EVERY = 10  # iterations between two entries of the course
 
 Report = Callable[[int, int, float], object]  # iteration, iterations at most, loss
-Sparse = scipy.sparse.csr_matrix
 
 
 @dataclass(frozen=True)
 class Normal:
     """The normal equations A^T W A + R^T R, applied and never formed; A (P, N), weights W (P,), roughness R."""
 
-    matrix: Sparse
-    transposed: Sparse
+    matrix: scipy.sparse.csr_matrix
+    transposed: scipy.sparse.csr_matrix
     weights: np.ndarray
-    rough: Sparse
-    rough_transposed: Sparse
+    rough: scipy.sparse.csr_matrix
+    rough_transposed: scipy.sparse.csr_matrix
 
     def __matmul__(self, x: np.ndarray) -> np.ndarray:
         fitted = self.transposed @ (self.weights[:, None] * (self.matrix @ x))
@@ -58,17 +57,17 @@ def fit_grid(
     `points` (P, 6), `logs` (P, 3); the last `conditions` of them count more. In single precision: what the grid
     cannot follow is far above its rounding.
     """
-    grid = network[1]
+    coordinates, grid = network[0], network[1]
     assert isinstance(grid, SplineGrid)
     started = time.perf_counter()
-    matrix, rough = assemble(network, points), roughness(grid)
+    matrix, rough = assemble(grid, coordinates, points), roughness(grid)
     weights = np.ones(len(points), np.float32)
     weights[len(points) - conditions :] = TIMES
     system = Normal(matrix, matrix.T.tocsr(), weights, rough, rough.T.tocsr())
     wanted = logs.numpy().astype(np.float32)
-    found = np.zeros((len(grid.coefficients), wanted.shape[1]), np.float32)
+    found = start = np.zeros((len(grid.coefficients), wanted.shape[1]), np.float32)
     course = History()
-    for k, found in enumerate(conjugate_gradients(system, wanted, found), start=1):
+    for k, found in enumerate(conjugate_gradients(system, wanted, start), start=1):
         if k % EVERY == 0 or k == 1:
             course.step.append(k)
             course.loss.append(float(np.abs(matrix @ found - wanted).mean()))
@@ -100,22 +99,22 @@ def conjugate_gradients(system: Normal, wanted: np.ndarray, start: np.ndarray) -
         yield x
 
 
-def assemble(network: nn.Sequential, points: Tensor) -> Sparse:
+def assemble(grid: SplineGrid, coordinates: nn.Module, points: Tensor) -> scipy.sparse.csr_matrix:
     """The values of the grid's functions at the points, (P, N)."""
     columns, values = [], []
     with torch.no_grad():
         for part in points.double().split(CHUNK):
-            index, weight = network[1].places(network[0](part))
+            index, weight = grid.places(coordinates(part))
             columns.append(index.int())
             values.append(weight.float())
     each = columns[0].shape[1]
     ends = np.arange(len(points) + 1, dtype=np.int64 if len(points) * each > 2**31 - 1 else np.int32) * each
-    shape = (len(points), len(network[1].coefficients))
+    shape = (len(points), len(grid.coefficients))
     parts = torch.cat(values).reshape(-1).numpy(), torch.cat(columns).reshape(-1).numpy(), ends
     return scipy.sparse.csr_matrix(parts, shape=shape)
 
 
-def roughness(grid: SplineGrid) -> Sparse:
+def roughness(grid: SplineGrid) -> scipy.sparse.csr_matrix:
     """Second differences of neighbouring coefficients along every coordinate, (rows, N)."""
     functions, columns = grid.functions, grid.columns.numpy()
     numbers = columns.reshape(functions)
@@ -130,7 +129,7 @@ def roughness(grid: SplineGrid) -> Sparse:
     return differences(index, len(grid.coefficients), (1.0, -2.0, 1.0))
 
 
-def differences(index: np.ndarray, count: int, weights: Sequence[float]) -> Sparse:
+def differences(index: np.ndarray, count: int, weights: Sequence[float]) -> scipy.sparse.csr_matrix:
     """One row per row of `index`, with these weights in its columns, times ROUGHNESS."""
     values = np.tile(np.asarray(weights, np.float32) * np.float32(ROUGHNESS), len(index))
     ends = np.arange(len(index) + 1) * index.shape[1]

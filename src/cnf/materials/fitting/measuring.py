@@ -18,7 +18,7 @@ from cnf.materials.reflectance.angles import decode
 from cnf.materials.reflectance.lobe import LobeErrors, lobe_errors
 from cnf.materials.reflectance.physics import Physics, measure_physics
 from cnf.materials.rendering.metrics import LinearErrors
-from cnf.materials.rendering.stage import Stage
+from cnf.materials.rendering.stage import View
 
 HELD_OUT, HELD_SEED = 20_000, 2**40  # samples that no training sees: seeds of trainings are smaller
 TIMED = 100_000  # evaluations that inference is timed with; scaled to a million
@@ -62,9 +62,9 @@ class PointErrors:
     facing_linear_l2: float
 
 
-def point_errors(fitted: FittedMaterial, stage: Stage, facing: Stage) -> PointErrors:
-    """`stage`: where pictures are compared anyway; `facing`: Stage.facing(reference, size) of the same reference."""
-    lobe, seen, front = lobe_errors(fitted, stage.reference), stage.view(fitted), facing.view(fitted)
+def point_errors(fitted: FittedMaterial, reference: Material, seen: View, front: View) -> PointErrors:
+    """`seen`: as the stage shows it where pictures are compared anyway; `front`: as `Stage.facing` does."""
+    lobe = lobe_errors(fitted, reference)
     return PointErrors(
         lobe_median=lobe.median,
         lobe_mean=lobe.mean,

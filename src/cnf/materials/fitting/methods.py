@@ -163,7 +163,9 @@ def spline_grid(width: int, seed: int) -> nn.Module:
 
 def cell_kernel(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Basis:
     """Gaussians around the conditions, as wide as a cell of the grid that they correct."""
-    coordinates, grid = network  # type: ignore[misc]
+    assert isinstance(network, nn.Sequential)
+    coordinates, grid = network[0], network[1]
+    assert isinstance(coordinates, HighlightCoordinates) and isinstance(grid, cnf.encoders.SplineGrid)
     encoder = CellDistances(grid.cells, coordinates.reciprocal, coordinates.highlight)
     return cnf.bases.Kernel(SPACE, anchors, cnf.kernels.Gaussian(REACH), encoder)
 

@@ -95,7 +95,7 @@ def draw_samples(material: Material, count: int, seed: int = 0, sampling: str = 
 
 
 def swapping_gap(material: Material, seed: int = 0, count: int = 4000) -> float | None:
-    """What swapping light and eye changes in log(1 + f), over its mean; None for a list of measurements, or darkness."""
+    """What swapping light and eye changes in log(1 + f), over its mean; None for a list of measurements."""
     if isinstance(material, Scattered):
         return None
     angles = draw_valid(material, count, uniform_angles, torch.Generator().manual_seed(seed))
