@@ -12,6 +12,7 @@ import pytest
 
 from cnf.materials.fitting import fit as fitting
 from cnf.materials.fitting import measuring
+from cnf.materials.reflectance import physics
 from cnf.materials.rendering import environments
 
 BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
@@ -28,6 +29,9 @@ def measure_little(patch: pytest.MonkeyPatch, *others: ModuleType) -> None:
     timed = functools.partial(measuring.time_inference, count=1000)
     for module in (measuring, *others):
         patch.setattr(module, "time_inference", timed)
+    patch.setattr(physics, "PAIRS", 500)
+    patch.setattr(physics, "directional_albedo", functools.partial(physics.directional_albedo, rings=12, turns=24))
+    patch.setattr(measuring, "lobe_errors", functools.partial(measuring.lobe_errors, directions=500))
 
 
 def check_refusal(

@@ -6,9 +6,10 @@ import hashlib
 import re
 
 import pytest
+import torch
 
-from cnf.errors import FileError
-from cnf.materials.reflectance import check_merl, checksums, read_merl
+from cnf.errors import FileError, StorageWarning
+from cnf.materials.reflectance import Table, check_merl, checksums, find_merl, read_merl, write_merl
 
 
 @pytest.fixture
@@ -80,3 +81,41 @@ def test_only_the_true_bytes_are_called_merl(tmp_path, monkeypatch):
     known = {"flat": checksums.Known(len(content), hashlib.sha256(content).hexdigest())}
     monkeypatch.setattr(checksums, "list_known", lambda: known)
     assert read_merl(path).label == "MERL flat"
+
+
+# Finding what a table about MERL may be made from
+
+
+def test_finding_merl(small_list, tmp_path):
+    """Verified files by MERL's own names, under whatever name they lie there; others are left out with a warning."""
+    (tmp_path / "b.binary").write_bytes(small_list)
+    (tmp_path / "slate.binary").write_bytes(b"s" * 3_000_000)
+    assert [(f.path.name, f.label) for f in find_merl(tmp_path)] == [
+        ("b.binary", "MERL chalk"),
+        ("slate.binary", "MERL slate"),
+    ]
+    (tmp_path / "chalk.binary").write_bytes(small_list)
+    (tmp_path / "mine.binary").write_bytes(b"mine")
+    with pytest.warns(StorageWarning, match=r"chalk\.binary \(a second copy\), mine\.binary \(not one of them\)"):
+        assert [f.name for f in find_merl(tmp_path)] == ["chalk", "slate"]
+
+
+def test_finding_merl_refuses_damage(small_list, tmp_path):
+    """A changed file and a short one, in one line; and a folder that holds nothing of MERL's."""
+    (tmp_path / "chalk.binary").write_bytes(small_list[:-1])
+    (tmp_path / "slate.binary").write_bytes(small_list)
+    with pytest.raises(FileError, match=r"2 of 2 files.*chalk\.binary \(wrong size\), slate\.binary \(changed\)"):
+        find_merl(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.binary").write_bytes(b"mine")
+    with pytest.raises(FileError, match="none of the 1"):
+        find_merl(tmp_path / "other")
+
+
+def test_a_verified_file_of_full_size_is_read_as_merl(tmp_path, monkeypatch):
+    """A generated table under a checksum of its own: found, verified, and labelled as MERL's when it is read."""
+    file = write_merl(tmp_path / "grey.binary", Table("grey", "grey", torch.full((90, 90, 180, 3), 0.25)))
+    known = {"grey": checksums.Known(file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())}
+    monkeypatch.setattr(checksums, "list_known", lambda: known)
+    (found,) = find_merl(tmp_path)
+    assert (found.path, found.label) == (file, "MERL grey") == (file, read_merl(found.path).label)

@@ -19,6 +19,7 @@ from cnf.materials.fitting import measuring
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
 from cnf.materials.reflectance import read_material
+from cnf.materials.rendering.environment_files import read_radiance
 from tests.materials.small import (
     GOLD,
     SMALL,
@@ -178,10 +179,41 @@ def test_render(fitted: Path, packed: Path, tmp_path: Path, capsys: pytest.Captu
         (["--samples", "4"], "--samples"),
         (["--exposure", "0"], "--exposure"),
         (["-o", "a.jpg"], ".png"),
+        (["--shape", "a.ply"], "--shape"),
         (["--name", "a"], "--name"),
     ]:
         refused(capsys, ["material", "render", str(fitted), *more], words)
     refused(capsys, ["material", "render", str(tmp_path)], "holds no fit")
+
+
+@pytest.mark.parametrize("ending", ["hdr", "exr"])
+def test_render_light(ending: str, tmp_path: Path):
+    """Linear light of a grey sphere under light of 1: the albedo itself in the middle, whatever suits a display."""
+    np.savez(tmp_path / "white.npz", L=np.ones((8, 16, 3), np.float32))
+    out = tmp_path / f"light.{ending}"
+    command = ["material", "render", "lambert:0.25", "--env", str(tmp_path / "white.npz"), "--size", "32"]
+    assert run([*command, "-o", str(out)]) == 0
+    if ending == "hdr":
+        found = read_radiance(out)[16, 16]
+    else:  # line 16 of 32: number and size, then blue, green and red
+        found = np.frombuffer(out.read_bytes()[-16 * (8 + 32 * 12) :], "<f4")[2:98].reshape(3, 32)[:, 16]
+    assert found.tolist() == pytest.approx([0.25] * 3, rel=5e-3)
+
+
+def test_inspect(fitted: Path, capsys: pytest.CaptureFixture):
+    """A fit beside its reference, a material alone, and all of it as JSON; the fit's folder keeps the same numbers."""
+    assert run(["material", "inspect", str(fitted), "--size", "32"]) == 0
+    words = capsys.readouterr().out
+    for expected in ("20 conditions", "reference", "albedo for light at 0°", "within 4°", "faces the viewer"):
+        assert expected in words
+    assert run(["material", "inspect", "lambert:0.5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["albedo"][0] == pytest.approx([0.5] * 3)
+    assert run(["material", "inspect", str(fitted), "--size", "32", "--json"]) == 0
+    found, kept = json.loads(capsys.readouterr().out), json.loads((fitted / "fit.json").read_text())["inspection"]
+    assert found["conditions"]["worst_relative_residual"] <= 1e-10
+    assert found["fitted"]["reciprocity_mean"] == pytest.approx(kept["fitted"]["reciprocity_mean"], rel=1e-3)
+    assert found["lobe"]["mean"] == pytest.approx(kept["lobe"]["mean"], rel=1e-3)
+    refused(capsys, ["material", "inspect", str(fitted), "--name", "a"], "--name")
 
 
 def test_export(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
@@ -198,7 +230,8 @@ def test_export(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
     found = read_material(out)(torch.tensor([[0.1, 0.2, 0.3], [0.5, 0.4, 2.0]], dtype=torch.float64))
     np.testing.assert_allclose(found.numpy(), 0.5 / np.pi, rtol=1e-12)
     assert run(["material", "export", str(fitted), str(out)]) == 0
-    assert "table against model" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "table against model" in said and "0 of the 20 conditions are entries of the table" in said
     nodes = grid_angles("nodes", slice(180 * 5, 180 * 40))
     model = as_material(load_fit(fitted).fit, torch.float64)
     known = model.valid(nodes)

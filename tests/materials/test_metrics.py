@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cnf.errors import ConstraintError
-from cnf.materials.rendering.metrics import HIGHEST_PSNR, error_map, image_errors, ssim_map
+from cnf.materials.rendering.metrics import HIGHEST_PSNR, error_map, image_errors, linear_errors, ssim_map
 from cnf.materials.rendering.tone import exposure_for, luminance, srgb_curve, tone_map
 
 
@@ -100,3 +100,20 @@ def test_pictures_that_cannot_be_compared():
             image_errors(image, good, mask)
     with pytest.raises(ConstraintError, match="7 x 7"):
         image_errors(grey(0.5, 5), grey(0.5, 5))
+
+
+def test_linear_errors_are_not_clipped():
+    """One pixel of 100 among 99 of 1 comes out as 50: 50 / 199 in L1, 50 / sqrt(10099) in L2; a mask hides it."""
+    reference = grey(1.0, 10)
+    reference[2, 3] = 100.0
+    found = reference.clone()
+    found[2, 3] = 50.0
+    errors = linear_errors(found, reference)
+    assert (errors.l1, errors.l2) == pytest.approx((50 / 199, 50 / math.sqrt(10099)))
+    elsewhere = torch.ones(10, 10, dtype=torch.bool)
+    elsewhere[2, 3] = False
+    assert linear_errors(found, reference, elsewhere) == linear_errors(reference, reference)
+    assert linear_errors(0 * reference, reference).l2 == pytest.approx(1)
+    for wrong in (grey(0.0, 10), grey(1.0, 9)):
+        with pytest.raises(ConstraintError):
+            linear_errors(reference, wrong)

@@ -132,3 +132,20 @@ def test_variant_is_put_back(mitsuba):
     render_with_mitsuba(GREY, sky(), size=8, samples=1)
     assert mitsuba.variant() == "scalar_rgb"
     assert mitsuba.logger().log_level() == mitsuba.LogLevel.Warn
+
+
+def test_another_shape(mitsuba, tmp_path):
+    """A cube, off the origin and of any size, fills the picture as the sphere does.
+
+    Light of 1 from everywhere gives its face the albedo, from corner to corner.
+    """
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * 7.0 + 100
+    quads = [(1, 5, 7, 3), (0, 2, 6, 4), (0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6)]
+    lines = [f"v {x} {y} {z}" for x, y, z in corners] + ["f " + " ".join(str(k + 1) for k in quad) for quad in quads]
+    (tmp_path / "cube.obj").write_text("\n".join(lines))
+    white = Environment(torch.ones(8, 16, 3, dtype=torch.float64))
+    found = render_with_mitsuba(GREY, white, 64, 16, shape=tmp_path / "cube.obj")
+    assert float(found[0].abs().max()) == 0 < float(found[3, 3].min())  # the margin, and a corner
+    assert (found[24:40, 24:40].mean((0, 1)) - torch.tensor([0.5, 0.25, 0.125])).abs().max() < 0.02
+    with pytest.raises(FileError):
+        render_with_mitsuba(GREY, white, 64, 1, shape=tmp_path / "nowhere.ply")

@@ -64,6 +64,15 @@ def test_the_close_up_is_centred_on_the_highlight(spot, level):
     assert (top + side / 2, left + side / 2) == pytest.approx((96 * spot[0], 96 * spot[1]), abs=2)
 
 
+def test_the_close_up_is_centred_on_the_brightest_place():
+    """A wide soft highlight that is cut off sharply on its left: the square is around its peak, not around the edge."""
+    row, column = torch.meshgrid(*[(torch.arange(96).double() + 0.5) / 96] * 2, indexing="ij")
+    soft = torch.exp(-((row - 0.45) ** 2 + (column - 0.55) ** 2) / (2 * 0.2**2)) * (column > 0.42)
+    picture = (0.05 + 0.9 * soft)[..., None].expand(-1, -1, 3)
+    top, left, side = find_highlight(picture.numpy())
+    assert (top + side / 2, left + side / 2) == pytest.approx((96 * 0.45, 96 * 0.55), abs=1.5)
+
+
 @pytest.mark.parametrize("shape", [(40, 40, 3), (1, 1, 3), (30, 50, 3), (2, 9, 3)])
 def test_without_a_highlight_the_close_up_is_the_middle(shape):
     """Nothing to see: the square lies in the picture, and its middle is the picture's to a pixel."""

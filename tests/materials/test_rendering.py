@@ -10,9 +10,10 @@ from torch import Tensor
 
 from cnf.errors import ConstraintError
 from cnf.materials.reflectance import GGX, Lambert, half_difference
-from cnf.materials.rendering.environments import Environment, map_directions, studio
+from cnf.materials.rendering.environments import SUN, Environment, facing_light, map_directions, studio
 from cnf.materials.rendering.quadrature import Nodes, ring_angles, view_nodes
 from cnf.materials.rendering.sphere import FILL, prepare_scene, render_sphere
+from cnf.materials.rendering.stage import Stage
 from cnf.materials.rendering.tone import tone_map
 from cnf.materials.rendering.transport import OVERLAP, fall
 
@@ -204,3 +205,27 @@ def test_the_same_picture_every_time():
     material = GGX("copper", 0.1)
     again = Environment(STUDIO.radiance.clone())
     assert torch.equal(render_sphere(material, STUDIO, SIZE), render_sphere(material, again, SIZE))
+
+
+def test_a_light_that_faces_the_viewer():
+    """The highlight lies where the normal halves the angle between view and sun, in the middle, and is not clipped."""
+    stage = Stage.facing(GGX("gold", 0.1), 64, steps=48)
+    row, column = divmod(int(stage.radiance.sum(-1).argmax()), 64)
+    sun = torch.nn.functional.normalize(torch.tensor(SUN, dtype=torch.float64), dim=0)
+    normal = torch.nn.functional.normalize(sun + torch.tensor([0.0, 0.0, 1.0]).double(), dim=0)
+    expected = 32 + 32 * FILL * normal[0], 32 - 32 * FILL * normal[1]
+    assert (column + 0.5, row + 0.5) == pytest.approx((float(expected[0]), float(expected[1])), abs=1)
+    assert math.hypot(column - 31.5, row - 31.5) < 0.25 * 32 and float(stage.image[stage.scene.mask].max()) < 0.91
+    seen = stage.view(GGX("gold", 0.1))
+    assert seen.errors.rmse == 0 and seen.linear.l2 == 0
+    assert stage.view(GGX("gold", 0.09)).linear.l2 > 0.05
+
+
+def test_how_bright_the_facing_light_is():
+    """On a surface that faces it, the sun gives twice the light of a room of radiance 1, which is pi."""
+    light = facing_light(256)
+    sun = torch.nn.functional.normalize(torch.tensor(SUN, dtype=torch.float64), dim=0)
+    cosine = (light.directions @ sun).clamp_min(0)
+    weights = (cosine * (cosine > math.cos(math.radians(12))) * light.solid_angles[:, None])[..., None]
+    room = (1 + 0.5 * light.directions[..., 1:2]) * 0.9  # its red
+    assert float(((light.radiance[..., :1] - room) * weights).sum()) == pytest.approx(2 * math.pi, rel=0.01)

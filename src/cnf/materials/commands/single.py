@@ -154,7 +154,7 @@ def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, pic
         say(f"\n{made.certificate}")
         verdict = "exact" if made.certificate.exact and check.within(made.certificate.tolerance) else "NOT exact"
         say(
-            f"\nthe {len(made.conditions)} {what}, asked for as any direction is, are {verdict}: relative error of "
+            f"\nthe {len(made.conditions)} {what} are {verdict}, asked for as any direction is: relative error of "
             f"reflectance {worst:.1e}, of log(1 + f) {check.residual:.1e}"
         )
     else:

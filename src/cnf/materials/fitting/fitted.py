@@ -52,12 +52,11 @@ class FittedMaterial(Material):
         if not isinstance(model, cnf.ConstrainedField):
             like = next(model.parameters())
             return (plain := lambda points: model(points.to(like.dtype))), plain, None
-        solution = model.solve()
         wanted = torch.float32 if self.precision is None else self.precision
-        if wanted == model.dtype:
-            return solution, solution, None
-        quick = solution.in_precision(wanted)
-        if self.precision is not None:
+        with torch.no_grad():
+            solution = model.solve()
+            quick = solution if wanted == model.dtype else solution.in_precision(wanted)
+        if self.precision is not None or quick is solution:
             return quick, quick, None
         return solution, quick, Conditions(torch.cat([given.points for given in model.constraints]))
 

@@ -2,7 +2,7 @@
 
 from cnf.materials.reflectance.analytic import GGX, Lambert, plastic
 from cnf.materials.reflectance.angles import above_horizon, cosines, decode, directions, encode, half_difference
-from cnf.materials.reflectance.checksums import Checked, check_merl
+from cnf.materials.reflectance.checksums import Checked, MerlFile, check_merl, find_merl
 from cnf.materials.reflectance.material import Material
 from cnf.materials.reflectance.merl import (
     Table,
@@ -22,6 +22,7 @@ __all__ = [
     "Checked",
     "Lambert",
     "Material",
+    "MerlFile",
     "Nbrdf",
     "Scattered",
     "Table",
@@ -31,6 +32,7 @@ __all__ = [
     "decode",
     "directions",
     "encode",
+    "find_merl",
     "grid_angles",
     "half_difference",
     "list_materials",

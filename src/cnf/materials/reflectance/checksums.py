@@ -7,12 +7,13 @@ package, the measurements are not.
 from __future__ import annotations
 
 import csv
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from cnf.errors import FileError, nearest
+from cnf.errors import FileError, StorageWarning, nearest
 from cnf.files import as_path, hash_file
 from cnf.reading.sources import check_source
 
@@ -24,6 +25,19 @@ class Checked:
     name: str
     status: str
     message: str
+    material: str | None = None  # MERL's own name of these bytes, if they are MERL's
+
+
+@dataclass(frozen=True)
+class MerlFile:
+    """One of MERL's files, its bytes verified: what a table about MERL may be made from."""
+
+    path: Path
+    name: str  # MERL's own, whatever the file is called
+
+    @property
+    def label(self) -> str:
+        return f"MERL {self.name}"
 
 
 @dataclass(frozen=True)
@@ -36,16 +50,50 @@ class Known:
 
 def check_merl(path: object) -> list[Checked]:
     """Compare a `.binary` file, or all of a folder, with the list of MERL's files."""
+    return [check_file(file) for file in list_files(path)]
+
+
+def find_merl(folder: object) -> list[MerlFile]:
+    """MERL's materials in a folder, in order of their names: the files whose bytes are those of MERL's.
+
+    Files that should be MERL's and are not are refused, all in one line; others, and second copies, are left out with a
+    warning.
+    """
+    checked = [(file, check_file(file)) for file in list_files(folder)]
+    bad = [f"{file.name} ({found.status})" for file, found in checked if found.status in ("changed", "wrong size")]
+    if bad:
+        raise FileError(
+            f"{len(bad)} of {len(checked)} files in {folder} are not as MERL published them: {', '.join(bad)[:500]}; "
+            "fetch them again or take them out"
+        )
+    verified: dict[str, MerlFile] = {}
+    left_out = []
+    for file, found in checked:
+        if found.material is None or found.material in verified:
+            left_out.append(f"{file.name} ({'a second copy' if found.material else 'not one of them'})")
+        else:
+            verified[found.material] = MerlFile(file, found.material)
+    if not verified:
+        raise FileError(f"none of the {len(checked)} .binary files in {folder} is one of MERL's materials")
+    if left_out:
+        warnings.warn(
+            f"left out, of MERL's files in {folder}: {', '.join(left_out)[:500]}", StorageWarning, stacklevel=2
+        )
+    return [verified[name] for name in sorted(verified)]
+
+
+def list_files(path: object) -> list[Path]:
+    """The file itself, or the `.binary` files of a folder, in order of their names."""
     target = as_path(path)
     try:
         if not target.is_dir():
-            return [check_file(check_source(target))]
+            return [check_source(target)]
         files = sorted(file for file in target.iterdir() if file.suffix.lower() == ".binary")
     except OSError as error:
         raise FileError(f"{target} cannot be read: {error.strerror or error}") from None
     if not files:
         raise FileError(f"there is no file ending in .binary in {target}; give the folder that holds MERL's files")
-    return [check_file(check_source(file)) for file in files]
+    return [check_source(file) for file in files]
 
 
 def check_file(source: Path) -> Checked:
@@ -61,10 +109,10 @@ def check_file(source: Path) -> Checked:
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
     if expected is not None and digest == expected.sha256:
-        return Checked(name, "ok", "size and SHA-256 are those of MERL's file")
+        return Checked(name, "ok", "size and SHA-256 are those of MERL's file", name)
     other = find_name(digest)
     if expected is None and other is not None:
-        return Checked(name, "ok", f"these are the bytes of MERL's {other}, under another name")
+        return Checked(name, "ok", f"these are the bytes of MERL's {other}, under another name", other)
     if expected is None:
         return Checked(name, "unknown", f"none of MERL's {len(known)} materials.{nearest(name, known)}")
     what = f"these are the bytes of MERL's {other}" if other else "its SHA-256 is not that of MERL's file"

@@ -13,7 +13,6 @@ from cnf.materials.rendering.sphere import Scene, prepare_scene
 from cnf.materials.rendering.tone import exposure_for, tone_map
 
 STEPS = 80  # of the renderer's quadrature
-PERCENTILE = 99.0  # of the pixels are not clipped
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,18 @@ class Stage:
     radiance: Tensor  # (H, W, 3) linear
 
     @staticmethod
-    def of(
-        reference: Material, environment: Environment, size: int, steps: int = STEPS, percentile: float = PERCENTILE
-    ) -> Stage:
-        """`percentile` of the sphere's pixels are below white; 100 clips nothing of the reference."""
+    def of(reference: Material, environment: Environment, size: int, steps: int = STEPS, clipped: bool = True) -> Stage:
+        """An exposure that suits the picture, some of the highlight clipped, or one that clips no channel anywhere."""
         scene = prepare_scene(environment, size, steps)
         radiance = scene.render(reference, reference.valid)
-        exposure = exposure_for(radiance, scene.mask, percentile)
+        brightest = radiance.amax(-1, keepdim=True).expand_as(radiance)
+        exposure = exposure_for(radiance, scene.mask) if clipped else exposure_for(brightest, scene.mask, 100.0)
         return Stage(scene, reference, exposure, tone_map(radiance, exposure), radiance)
 
     @staticmethod
     def facing(reference: Material, size: int, steps: int = STEPS) -> Stage:
         """Under `facing_light`, the highlight in the middle and not clipped."""
-        return Stage.of(reference, facing_light(), size, steps, percentile=100.0)
+        return Stage.of(reference, facing_light(), size, steps, clipped=False)
 
     def view(self, material: Material) -> View:
         """The picture of a fit of the reference, and how far it is from the reference's, as shown and as light."""
