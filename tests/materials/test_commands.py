@@ -61,7 +61,7 @@ def test_fit_writes_all_its_files(fitted: Path):
     assert sorted(path.name for path in fitted.iterdir()) == names.split()
     assert all(is_picture(fitted / f"{name}.png") for name in ("render", "lobes", "curve"))
     told = json.loads((fitted / "fit.json").read_text())
-    assert told["method"] == "kernel-siren" and told["source"] == {"path": GOLD, "name": None}
+    assert told["method"] == "kernel-grid" and told["source"] == {"path": GOLD, "name": None}
     assert told["certificate"]["exact"] and told["certificate"]["conditions"] == 60  # 20 in three channels
     assert set(told["numbers"]) >= {"psnr", "ssim", "rmse", "log_error"}
     with (fitted / "conditions.csv").open() as file:
@@ -124,7 +124,7 @@ def test_conditions_that_do_not_hold(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         (["--basis", "kernal-siren"], "Did you mean 'kernel-siren'", 1),
         (["--name", "chrome"], "--name", 1),
-        (["--loss", "l2"], "weighted, cosine, plain", 1),
+        (["--loss", "l2"], "plain, weighted, cosine", 1),
         (["--sampling", "all"], "sampling", 1),
         (["--placement", "best"], "placement", 1),
         (["--precision", "float16"], "precision", 1),

@@ -18,7 +18,15 @@ from cnf.materials.reflectance import GGX
 GOLD = GGX("gold", 0.2)
 CONDITIONS = place_conditions(GOLD, 100)
 POINTS = draw_samples(GOLD, 200, 5).points
-WIDTHS = {"kernel-siren": 60, "kernel-ffn": 60, "dot-siren": 60, "hypernet": 8, "layer": 110}  # for 100 functions
+WIDTHS = {
+    "kernel-grid": 8,
+    "kernel-grid-free": 8,
+    "kernel-siren": 60,
+    "kernel-ffn": 60,
+    "dot-siren": 60,
+    "hypernet": 8,
+    "layer": 110,
+}  # for 100 functions
 EIGHT = tuple(name for name in METHODS if not name.endswith("-paper"))  # the others differ in their rate alone
 SOFT = tuple(name for name in EIGHT if not METHODS[name].constrained)
 HARD = tuple(name for name, method in METHODS.items() if method.constrained)
@@ -38,10 +46,10 @@ def largest_miss(values: Tensor, conditions: Samples) -> float:
 
 @pytest.mark.parametrize("name", EIGHT)
 def test_budgets(name: str):
-    """At the paper's 200,000 parameters all methods are within 2 %."""
+    """At the paper's 200,000 parameters all methods are within 3 %: a grid has few widths to choose from."""
     method = find_method(name)
     width = method.width_for(CONDITIONS, 200_000)
-    assert abs(method.size(CONDITIONS, width) / 200_000 - 1) <= 0.02
+    assert abs(method.size(CONDITIONS, width) / 200_000 - 1) <= (0.03 if method.solved else 0.02)
     assert method.size(CONDITIONS, width) == count_parameters(method.with_width(CONDITIONS, width, 3))
 
 
@@ -57,13 +65,13 @@ def test_the_nearest_width(name: str):
 
 @pytest.mark.parametrize("name", EIGHT)
 def test_values_of_three_channels(name: str):
-    """(P, 6) -> (P, 3), finite, in the precision of the conditions; the seed alone decides."""
+    """(P, 6) -> (P, 3), finite, in the precision of the conditions; the seed alone decides, if anything is random."""
     method, conditions = find_method(name, 20), place_conditions(GOLD, 20)
     built = [method.with_width(conditions, 24, seed).eval() for seed in (0, 0, 1)]
     values = [model(POINTS).detach() for model in built]
     assert values[0].shape == (200, 3) and values[0].dtype == torch.float64
     assert bool(torch.isfinite(values[0]).all())
-    assert torch.equal(values[0], values[1]) and not torch.equal(values[0], values[2])
+    assert torch.equal(values[0], values[1]) and torch.equal(values[0], values[2]) == method.solved
     assert isinstance(built[0], cnf.ConstrainedField) == method.constrained
 
 
@@ -160,5 +168,5 @@ def test_the_same_network_at_the_rate_of_the_paper(name: str):
 
 def test_an_unknown_method():
     """One line with the choices and the likely one."""
-    with pytest.raises(CnfError, match=r"there is no method 'kernel-sirn'; choose one of kernel-siren, .*kernel-siren"):
+    with pytest.raises(CnfError, match=r"there is no method 'kernel-sirn'; choose one of kernel-grid, .*kernel-siren"):
         find_method("kernel-sirn")

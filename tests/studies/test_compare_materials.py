@@ -91,7 +91,7 @@ def test_compare_with_kept_fits(fitted: Path, tmp_path: Path, capsys: pytest.Cap
     assert run(command) == 0
     with (tmp_path / "a" / "study.csv").open() as file:
         first, second = csv.DictReader(file)
-    assert (first["method"], second["method"]) == ("kernel-siren", "Kernel SIREN, copy")
+    assert (first["method"], second["method"]) == ("kernel-grid", "Kernel grid, copy")
     told = json.loads((fitted / "fit.json").read_text())["numbers"]
     assert float(first["psnr"]) == float(second["psnr"]) == pytest.approx(told["psnr"], abs=1e-9)
     refused(capsys, [*command, "--methods", "other"], "no method 'other'")

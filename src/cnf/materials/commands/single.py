@@ -36,7 +36,13 @@ def fit(
     file: File,
     out: Annotated[Path, typer.Option("--out", help="Folder for the model, its numbers and pictures.")],
     name: options.Name = None,
-    basis: Annotated[str, typer.Option(metavar="NAME", help=f"The method: {options.ALL_METHODS}.")] = "kernel-grid",
+    basis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"The method: {options.ALL_METHODS}. By default kernel-grid, kernel-siren for scattered measurements.",
+        ),
+    ] = None,
     quick: options.Quick = False,
     samples: options.Samples = None,
     epochs: options.Epochs = None,
@@ -60,17 +66,19 @@ def fit(
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
     certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
     """
+    from cnf.materials.fitting.fit import suit_method
     from cnf.materials.fitting.folders import Source
     from cnf.materials.fitting.methods import find_method
     from cnf.materials.rendering.stage import Stage
 
-    find_method(basis)
+    if basis is not None:
+        find_method(basis)
     settings = options.choose_settings(quick, **options.pick_budget(locals()))
     options.set_threads(threads)
     given = options.open_material(file, name)
     stage = Stage.of(given, options.open_light(env), size)
     check_target(out)
-    fit_and_write(stage, basis, settings, out, Source(file, name), picture)
+    fit_and_write(stage, basis or suit_method(given), settings, out, Source(file, name), picture)
 
 
 def fit_and_write(

@@ -26,6 +26,7 @@ from cnf.materials.fitting.least_squares import fit_grid
 from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
 from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples, swapping_gap
 from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.scattered import Scattered
 from cnf.training import History
 from cnf.training.batches import Batches
 from cnf.training.schedules import cosine
@@ -108,10 +109,15 @@ class Fit:
 
 
 def fit_material(
-    material: Material, method: str = "kernel-grid", settings: Settings | None = None, report: Report | None = None
+    material: Material, method: str | None = None, settings: Settings | None = None, report: Report | None = None
 ) -> Fit:
-    """Train a model of the material; Ctrl-C ends it in good order with the parameters reached so far."""
+    """A model of the material; Ctrl-C ends a training in good order with the parameters reached so far.
+
+    Without the name of a method it is a grid of kernels, or Kernel SIREN for a list of measurements, which are too few
+    for a grid.
+    """
     settings = Settings() if settings is None else settings
+    method = suit_method(material) if method is None else method
     chosen = find_method(method, settings.conditions)
     samples = draw_samples(material, settings.samples, settings.seed, settings.sampling)
     conditions = _place(material, chosen, settings)
@@ -129,6 +135,11 @@ def fit_material(
     return Fit(
         material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds, cpu_seconds
     )
+
+
+def suit_method(material: Material) -> str:
+    """What fits a material best without being told."""
+    return "kernel-siren" if isinstance(material, Scattered) else "kernel-grid"
 
 
 def _place(material: Material, method: Method, settings: Settings) -> Samples:
@@ -152,8 +163,8 @@ def _build(method: Method, conditions: Samples, settings: Settings, reciprocal: 
 
 def _decide_reciprocity(material: Material, method: Method, settings: Settings) -> bool:
     """Whether light and eye may be swapped by construction: as told, or as far as the material itself allows it."""
-    if not method.constrained or settings.reciprocity != "auto":
-        return settings.reciprocity == "yes" and method.constrained
+    if not method.constrained or method.free or settings.reciprocity != "auto":
+        return settings.reciprocity == "yes" and method.constrained and not method.free
     gap = swapping_gap(material, settings.seed)
     return gap is not None and gap <= RECIPROCAL
 

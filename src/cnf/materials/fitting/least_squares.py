@@ -67,13 +67,17 @@ def fit_grid(
     wanted = logs.numpy().astype(np.float32)
     found = start = np.zeros((len(grid.coefficients), wanted.shape[1]), np.float32)
     course = History()
-    for k, found in enumerate(conjugate_gradients(system, wanted, start), start=1):
-        if k % EVERY == 0 or k == 1:
+    try:
+        for k, found in enumerate(conjugate_gradients(system, wanted, start), start=1):
+            if k % EVERY and k > 1:
+                continue
             course.step.append(k)
             course.loss.append(float(np.abs(matrix @ found - wanted).mean()))
             course.seconds.append(time.perf_counter() - started)
             if report is not None:
                 report(k, ITERATIONS, course.loss[-1])
+    except KeyboardInterrupt:
+        course.stopped = "interrupted"
     with torch.no_grad():
         grid.coefficients.copy_(torch.from_numpy(found))
     return course

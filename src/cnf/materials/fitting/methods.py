@@ -48,6 +48,7 @@ class Method:
     network: Callable[[int, int], nn.Module]  # width, seed
     basis: Callable[[torch.Tensor, nn.Module, int], cnf.bases.Basis] | None = None  # anchors, network, seed
     solved: bool = False
+    free: bool = False  # never reciprocal by construction, whatever the material is
 
     def build(
         self,
@@ -173,6 +174,9 @@ def cell_kernel(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bas
 def _methods(conditions: int = 100) -> dict[str, Method]:
     known = (
         Method("kernel-grid", "Kernel grid", True, 0.0, 0.0, spline_grid, cell_kernel, solved=True),
+        Method(
+            "kernel-grid-free", "Kernel grid, free", True, 0.0, 0.0, spline_grid, cell_kernel, solved=True, free=True
+        ),
         Method("kernel-siren", "Kernel SIREN", True, 1e-3, 1e-4, wide_siren, gaussian_kernel),
         Method("kernel-ffn", "Kernel FFN", True, 1e-3, 5e-4, wide_fourier, gaussian_kernel),
         Method("nbrdf", "NBRDF", False, 6e-3, 5e-4, relu),

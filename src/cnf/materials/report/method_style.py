@@ -8,6 +8,7 @@ from cnf.reports.plots import BLUE, GREEN, GREY, ORANGE, RED, SKY
 TITLES = {name: method.title for name, method in METHODS.items()}
 COLOURS = {
     "kernel-grid": "#7B1E3B",
+    "kernel-grid-free": "#B86A85",
     **{"nbrdf": GREY, "ffn": SKY, "siren": GREEN, "kernel-ffn": ORANGE, "kernel-siren": RED, "dot-siren": BLUE},
     **{"hypernet": "#CC79A7", "layer": "#8C6D31"},
     **{"nbrdf-paper": "#C4C4C4", "ffn-paper": "#C3E3F5", "siren-paper": "#A9DBC6"},  # paler than at our rates
