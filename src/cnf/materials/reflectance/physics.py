@@ -39,8 +39,8 @@ class Physics:
 
     Reciprocity: |f(i, o) - f(o, i)| over the mean of both, or over the median f where that is larger. Albedo: (red,
     green, blue) for every angle of `incidence`, in degrees; what is not known counts as dark. Mirror jump: at theta_h =
-    0 the azimuth phi_d has no meaning; the spread of f over it, largest less smallest over the mean. Negative: the share
-    of directions at which the model of a fit is below 0 and is shown as 0; None for materials that are no fit.
+    0 the azimuth phi_d has no meaning; the spread of f over it, largest less smallest over the mean. Negative: the
+    share of directions at which the model of a fit is below 0 and is shown as 0; None for materials that are no fit.
     """
 
     label: str
