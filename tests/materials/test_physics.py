@@ -89,6 +89,8 @@ def test_jump_at_the_mirror_direction():
     """Nothing for a metal; 1 + cos / 2 goes from 1/2 to 3/2 around a mean of 1."""
     assert mirror_jumps(GOLD) == (0.0, 0.0)
     assert mirror_jumps(OneSided()) == pytest.approx((1.0, 1.0))
+    half = mirror_jumps(OneSided(), lambda angles: angles[:, 2] < 3.1)  # 0 to 170 degrees: the mean is 1 + 0.5 / 18
+    assert half == pytest.approx(2 * [0.5 * (1 + math.cos(math.radians(10))) / (1 + 0.5 / 18)])
 
 
 def test_all_of_it():

@@ -38,9 +38,9 @@ class Physics:
     """Errors of one material; shares and relative errors, 0 is ideal.
 
     Reciprocity: |f(i, o) - f(o, i)| over the mean of both, or over the median f where that is larger. Albedo: (red,
-    green, blue) for every angle of `incidence`, in degrees. Mirror jump: at theta_h = 0 the azimuth phi_d has no
-    meaning; the spread of f over it, largest less smallest over the mean. Negative: the share of directions at which
-    the model of a fit is below 0 and is shown as 0; None for materials that are no fit.
+    green, blue) for every angle of `incidence`, in degrees; what is not known counts as dark. Mirror jump: at theta_h =
+    0 the azimuth phi_d has no meaning; the spread of f over it, largest less smallest over the mean. Negative: the
+    share of directions at which the model of a fit is below 0 and is shown as 0; None for materials that are no fit.
     """
 
     label: str
@@ -76,7 +76,7 @@ def measure_physics(
     known = material.valid if valid is None else valid
     pairs = random_pairs(known, PAIRS)
     worst, mean = reciprocity_errors(material, pairs)
-    jump, usual = mirror_jumps(material)
+    jump, usual = mirror_jumps(material, known)
     logarithm = getattr(material, "logarithm", None)
     below = None if logarithm is None else float((logarithm(pairs) < 0).any(1).double().mean())
     albedo = [directional_albedo(material, degrees) for degrees in incidence]
@@ -117,14 +117,18 @@ def reciprocity_errors(reflectance: Reflectance, angles: Tensor) -> tuple[float,
     return float(error.max()), float(error.mean())
 
 
-def mirror_jumps(reflectance: Reflectance, steepest: float = STEEPEST) -> tuple[float, float]:
-    """Worst and mean, over theta_d, of the spread of the sum of channels over phi_d at theta_h = 0."""
+def mirror_jumps(
+    reflectance: Reflectance, valid: Callable[[Tensor], Tensor] = above_horizon, steepest: float = STEEPEST
+) -> tuple[float, float]:
+    """Worst and mean, over theta_d, of the spread of the sum of channels over phi_d at theta_h = 0, where known."""
     theta_d = torch.linspace(0, math.radians(steepest), 31, dtype=torch.float64)[1:]  # at 0 it does not depend on phi_d
     phi_d = torch.arange(AZIMUTHS, dtype=torch.float64) / AZIMUTHS * 2 * math.pi
     theta, phi = (part.reshape(-1) for part in torch.meshgrid(theta_d, phi_d, indexing="ij"))
-    values = reflectance(torch.stack([torch.zeros_like(theta), theta, phi], -1)).double().sum(1)
-    values = values.reshape(len(theta_d), AZIMUTHS)
-    mean = values.mean(1)
+    angles = torch.stack([torch.zeros_like(theta), theta, phi], -1)
+    known = valid(angles).reshape(len(theta_d), AZIMUTHS)
+    values = reflectance(angles).double().sum(1).reshape(len(theta_d), AZIMUTHS)
+    mean = torch.where(known, values, 0.0).sum(1) / known.sum(1).clamp_min(1)
+    values = torch.where(known, values, mean[:, None])
     spread = (values.amax(1) - values.amin(1)) / torch.where(mean > 0, mean, 1.0)
     return float(spread.max()), float(spread.mean())
 

@@ -33,7 +33,7 @@ OBJECT = (
     0.46  # close-ups mostly stay within this radius (of the shorter side) around the middle: off the object's outline
 )
 NEARLY = 0.8  # as bright as the outline, and a highlight on the object is shown instead
-CLIPPED = 0.02  # weight of a wide blur, which tells where the middle of a patch is that is white all over
+CLIPPED = 0.3  # weight of a wide blur, which tells where the middle of a patch is that is white all over
 FRAME = "white"
 ERROR_COLOURS = "inferno"
 LEAST_SCALE = 0.01  # of the error maps: below it there is nothing to see in a picture of 8 bits
