@@ -71,7 +71,7 @@ def fit_grid(
         for k, found in enumerate(conjugate_gradients(system, wanted, start), start=1):
             if k % EVERY and k > 1:
                 continue
-            course.step.append(k)
+            course.step.append(k - 1)  # counted from 0, as in trainings
             course.loss.append(float(np.abs(matrix @ found - wanted).mean()))
             course.seconds.append(time.perf_counter() - started)
             if report is not None:
