@@ -60,7 +60,7 @@ NOTES = (
     "hardware, nor at how many points it timed inference."
 )
 PAPER_NOTE = (
-    " rbf-paper and skewed-rbf-paper have the paper's objective with a start, learning rates and weights of ours, for "
+    " rbf-paper and skewed-rbf-paper have the paper's objective with a start, learning rate and weights of ours, for "
     "it gives none; their errors depend on them. Ours were chosen at perturbation 0.1, seed 0, by the error."
 )
 
