@@ -120,7 +120,7 @@ def plot_paths(rows: Sequence[Row], kept: Sequence[dict[str, np.ndarray]], path:
         panels[0].set_ylabel("y")
         least = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3)), "label": "least time of all paths"}
         panels[1].plot(*kept[0]["exact"].T, **least)
-        panels[1].legend(loc="upper left")
+        panels[1].legend(loc="lower right")
         figure.colorbar(image, ax=list(panels[:2]), label="refractive index", pad=0.02).outline.set_visible(False)
         for row in rows:
             above = np.maximum(np.asarray(row["curve"]["time"]) / row["exact_time"] - 1, FLOOR)

@@ -190,10 +190,11 @@ class Advection(Study):
 
     def plots(self, rows: Sequence[Row], folder: Path) -> list[Path]:
         made = [plots.plot_errors(rows, folder / "advection_errors.png")]
-        if any(r["curve"]["step"] for r in rows):
-            made.append(plots.plot_curves(rows, folder / "advection_curves.png"))
-        level = 0.1 if any(r["perturbation"] == 0.1 for r in rows) else rows[0]["perturbation"]
-        shown = [r for r in rows if r["perturbation"] == level and r["seed"] == rows[0]["seed"]]
+        first = [r for r in rows if r["seed"] == rows[0]["seed"]]  # of several grids; the others are in the CSV
+        if any(r["curve"]["step"] for r in first):
+            made.append(plots.plot_curves(first, folder / "advection_curves.png"))
+        level = 0.1 if any(r["perturbation"] == 0.1 for r in first) else first[0]["perturbation"]
+        shown = [r for r in first if r["perturbation"] == level]
         maps = [find_arrays(self, folder, row) for row in shown]
         made.append(plots.plot_maps(shown, maps, folder / "advection_maps.png"))
         pair = [(row, found) for row, found in zip(shown, maps, strict=True) if row["method"] in ("rbf", "skewed-rbf")]
