@@ -27,7 +27,7 @@ FLOOR = 1e-17  # a logarithmic axis has no place for zero
 
 @dataclass(frozen=True)
 class LightPath(Study):
-    """Paths of light of least travel time, their end points exact.
+    """Paths of least travel time between exact ends.
 
     From several random starts, beside the least time of all paths. Takes a few seconds.
     """
