@@ -182,7 +182,7 @@ class Advection(Study):
 
     def notes(self, rows: Sequence[Row]) -> str:
         several, side = any(r["seed"] for r in rows), self.settings()["side"]
-        grids = "so many random grids, the worst and the median shown," if several else "1 random grid"
+        grids = "of several random grids the worst and the median" if several else "1 random grid"
         size = "" if side == 32 else f" The paper has 1024 conditions, this run {side * side}."
         return NOTES.format(grids=grids, size=size) + (
             PAPER_NOTE if any(r["method"] in PAPER_METHODS for r in rows) else ""
