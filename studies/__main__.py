@@ -45,13 +45,14 @@ def list_studies() -> list[type[Study]]:
     """All there are."""
     from studies.advection.study import Advection
     from studies.conditioning.study import Conditioning
+    from studies.light_path import LightPath
     from studies.materials.study import Materials
     from studies.normals.study import Normals
     from studies.shapes.scaling import Scaling
     from studies.shapes.study import Shapes
     from studies.transfer.study import Transfer
 
-    return [Conditioning, Transfer, Advection, Normals, Shapes, Scaling, Materials]
+    return [Conditioning, Transfer, Advection, LightPath, Normals, Shapes, Scaling, Materials]
 
 
 if __name__ == "__main__":

@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 
 from cnf.demo.plots import as_picture, find_decades
-from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, draw
+from cnf.reports.plots import BLUE, GREEN, GREY, INK, ORANGE, RED, SKY, draw
 from studies.study import Row
 
 COLOURS = {
     "random-fourier": BLUE,
     "rbf": GREY,
     "skewed-rbf": GREEN,
+    "rbf-paper": SKY,
     "skewed-rbf-paper": RED,
     "siren": ORANGE,
 }
 LOSSES = {
     "skewed-rbf": "held-out residual\n(root mean square)",
+    "rbf-paper": "log condition number\n+ total variation",
     "skewed-rbf-paper": "log condition number\n+ total variation",
     "siren": "mean square residual\n+ 10 x initial misfit",
 }
@@ -88,7 +90,7 @@ def plot_curves(cases: Sequence[Row], path: object) -> Path:
             panel.set_xlabel("step")
             panel.grid(True, axis="y")
             panel.xaxis.get_major_locator().set_params(integer=True)
-            if method == "skewed-rbf-paper":
+            if method.endswith("-paper"):
                 everything = [v for c in cases if c["method"] == method for v in c["curve"]["loss"]]
                 top = float(np.percentile(everything, 98))  # single steps jump far beyond
                 panel.set_ylim(min(everything) - 1, max(top, min(everything)) + 1)

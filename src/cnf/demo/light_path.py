@@ -54,11 +54,16 @@ class LightPath:
     final_time: float
     exact_time: float  # least of all paths
     quadratic_time: float  # least of all quadratic paths
-    end_error: float  # worst distance from an end point, over all steps
+    end_errors: tuple[float, ...]  # distance from an end point, before every step and at the end
     certificate: Certificate
     history: History
     field: cnf.ConstrainedField
     seconds: float
+
+    @property
+    def end_error(self) -> float:
+        """The worst distance from an end point, over all steps."""
+        return max(self.end_errors)
 
     @property
     def excess(self) -> float:
@@ -113,7 +118,7 @@ def solve_light_path(
         final_time=float(travel_time(solution).detach()),
         exact_time=exact_time,
         quadratic_time=least_quadratic_time(ends, medium),
-        end_error=max(misses),
+        end_errors=tuple(misses),
         certificate=solution.certificate,
         history=history,
         field=field,

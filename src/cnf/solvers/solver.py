@@ -27,6 +27,8 @@ from cnf.solvers.condition import (
 )
 from cnf.solvers.sparse_matrix import SparseMatrix
 
+WORSE = 2.0  # a refined answer whose residual grew by more is dropped
+
 
 @dataclass(frozen=True, kw_only=True)
 class Factor(ABC):
@@ -82,7 +84,8 @@ class Factor(ABC):
 class SquareFactor(Factor):
     """A square matrix of full rank, equilibrated; `_inverse` solves with it, and `refine` once more for the residual.
 
-    What is `definite` is its own transpose.
+    If the matrix is numerically singular, the second solve brings noise along its null space: it is then left
+    out. What is `definite` is its own transpose.
     """
 
     matrix: Tensor | sparse.csr_matrix
@@ -107,7 +110,12 @@ class SquareFactor(Factor):
 
     def _solved(self, b: Tensor, transposed: bool) -> Tensor:
         x = self._inverse(b, transposed)
-        return x + self._inverse(b - self._product(x, transposed), transposed) if self.refine else x
+        if not self.refine:
+            return x
+        missed = b - self._product(x, transposed)
+        again = x + self._inverse(missed, transposed)
+        before, after = (torch.linalg.vector_norm(r, dim=0) for r in (missed, b - self._product(again, transposed)))
+        return torch.where(after > WORSE * before, x, again)
 
     def _product(self, x: Tensor, transposed: bool) -> Tensor:
         matrix = self.matrix.T if transposed else self.matrix

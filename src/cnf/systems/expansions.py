@@ -20,7 +20,8 @@ from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import sum_over_neighbours
 from cnf.systems.source_sums import SourceSums
 
-ROWS = 2**22  # matrix entries evaluated at once when no gradient is kept
+ROWS = 2**22  # matrix entries evaluated at once for an operator
+VALUES = 2**18  # the same for plain values without gradients: larger matrices leave the cache, 2 to 5 times as slow
 KEEP = 2**23  # entries from which on they are evaluated again in the backward pass, not kept
 MANY = 256  # functions from which on a compactly supported basis is evaluated neighbour by neighbour
 
@@ -159,7 +160,7 @@ class GlobalExpansion(BasisExpansion):
     def _pieces(self, points: Tensor) -> Sequence[Tensor]:
         if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
             return [points]
-        return points.split(max(1, ROWS // max(1, self.size)))
+        return points.split(max(1, VALUES // max(1, self.size)))
 
 
 def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
