@@ -30,6 +30,7 @@ def gather() -> Typer:
 
     from studies.command import as_command
     from studies.materials.compare import compare
+    from studies.paper.command import paper
 
     app = typer.Typer(
         help="Rerun the paper's studies.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -38,6 +39,7 @@ def gather() -> Typer:
         first = (study.__doc__ or "").partition("\n")[0]
         app.command(study.name, short_help=first)(as_command(study))
     app.command("compare-materials")(compare)
+    app.command("paper", short_help="All of it in one go, and docs/reproduction.md.")(paper)
     return app
 
 
