@@ -67,7 +67,7 @@ def write_algorithm(algorithm: Algorithm, page: Path) -> str:
         files = dict.fromkeys(find_file(function) for function in step.functions)
         links = ", ".join(f"[{file}]({link(file, page)})" for file in files)
         blocks.append(f"{step.lines[0].upper()}{step.lines[1:]}: {links}.")
-        blocks.append("\n".join(["```python", "\n\n".join(found), "```"]))
+        blocks.append("\n".join(["```python", "\n\n\n".join(found), "```"]))
     return "\n\n".join(blocks)
 
 

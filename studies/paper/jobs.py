@@ -32,7 +32,7 @@ class Job:
 
     def study(self) -> type[Study]:
         """The class, wherever the studies are listed."""
-        from studies.__main__ import list_studies
+        from studies.listing import list_studies
 
         known = {study.name: study for study in list_studies()}
         if self.name not in known:

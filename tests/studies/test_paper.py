@@ -207,7 +207,7 @@ def test_damaged_rows_are_one_clear_line(
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job of the study that counts, the only one there is."""
-    monkeypatch.setattr("studies.__main__.list_studies", lambda: [Counting])
+    monkeypatch.setattr("studies.listing.list_studies", lambda: [Counting])
     job = Job("counting", kind="number", full={"numbers": ["1,2,3"]}, quick={"numbers": ["1"]}, size={"power": 2})
     monkeypatch.setattr(jobs, "JOBS", (job,))
     monkeypatch.setattr(collecting, "JOBS", (job,))
