@@ -34,7 +34,7 @@ def keep_row(study: Study, case: Case, row: Row, desk: Desk) -> None:
 def find_rows(study: Study, folder: Path, restart: bool = False) -> dict[str, Row]:
     """What earlier runs finished, by the names of the cases; results of other settings are refused, or removed."""
     wanted, found = as_plain(study.settings()), {}
-    for path, kept in list(read_kept(study.name, folder)):
+    for path, kept in list(_read_all(study, folder)):
         if restart:
             path.unlink()
         elif kept["settings"] != wanted:
@@ -68,6 +68,10 @@ def _digest(path: Path) -> str | None:
 
 def _place(folder: Path, name: str) -> Path:
     return folder / "cases" / f"{name}.json"
+
+
+def _read_all(study: Study, folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    return read_kept(study.name, folder)
 
 
 def read_kept(name: str, folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -26,6 +26,7 @@ class Figure:
     job: str  # "" if no rows are needed
     parts: tuple[Part, ...]
     about: str = ""
+    details: bool = False  # no table of the paper has what the study measured: its own stand below
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ FIGURES = (
             Part(
                 "light_path",
                 "The path before and after training, both ends held",
-                from_folder=picturing.copy_light_path,
+                from_folder=picturing.draw_light_path,
             ),
         ),
+        "The paper shows the path and its travel time for one start; ours begin at several.",
+        details=True,
     ),
     Figure(
         *("2", "fig:brdf", "Learned materials, highlights", "materials"),
@@ -69,7 +72,7 @@ FIGURES = (
         (
             Part(
                 "planar_shapes",
-                "Fields of the hypernet kernel before and after training; black: zero level set",
+                "Fields of the hypernet kernel; yellow: points, arrows: normals, black: zero level set",
                 from_folder=picturing.draw_planar_shapes,
             ),
         ),
@@ -91,6 +94,8 @@ FIGURES = (
     Figure(
         *("5", "fig:ablation-cond", "Condition numbers of four bases during training", "conditioning"),
         (Part("conditioning", "Trained for the condition number alone", from_rows=drawing.draw_conditioning),),
+        "The paper has curves and no numbers: only the Gaussian kernel is well conditioned, all others struggle.",
+        details=True,
     ),
     Figure(
         *("6", "fig:brdf_angle", "Angles of half and difference vector", ""),

@@ -57,17 +57,26 @@ class Job:
 LIGHT = "env/venice_sunset_1k_512x256.npz"  # in the folder of data
 MATERIAL_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren", "dot-siren", "hypernet", "layer")
 JOBS = (
-    Job("light-path", kind="study"),
+    Job("light-path", kind="study", guess=(3, 3)),
     Job(
         "conditioning",
         kind="basis",
         full={"points": 4096, "parameters": 1.3e6},
         size={"points": 4096, "parameters": 1.3e6},
         command="--points 4096 --parameters 1.3e6",
+        guess=(900, 5),
     ),
-    Job("advection", kind="method", full={"seeds": 5}, quick={"quick": True}, size={"side": 32}, command="--seeds 5"),
-    Job("transfer", kind="study", quick={"side": 16, "steps": 3}, size={"side": 32}),
-    Job("normals", kind="method", quick={"quick": True}, size={"quick": False, "epochs": 50}),
+    Job(
+        "advection",
+        kind="method",
+        full={"seeds": 5},
+        quick={"quick": True},
+        size={"side": 32},
+        command="--seeds 5",
+        guess=(40, 4),
+    ),
+    Job("transfer", kind="study", quick={"side": 16, "steps": 3}, size={"side": 32}, guess=(8, 2)),
+    Job("normals", kind="method", quick={"quick": True}, size={"quick": False, "epochs": 50}, guess=(150, 4)),
     Job(
         "shapes",
         kind="method",
@@ -75,6 +84,7 @@ JOBS = (
         quick={"shapes": ("spot",), "methods": ("cnf", "paper"), "points": 1000, "resolution": 48},
         size={"points": 10_000, "resolution": 160},
         command="--methods cnf,cnf-snapped,cnf-pseudo,paper,scipy-tps",
+        guess=(30, 15),
     ),
     Job(
         "materials",
@@ -82,10 +92,11 @@ JOBS = (
         full={"quick": False, "count": 100, "methods": MATERIAL_METHODS, "env": LIGHT},
         quick={
             **{"materials": ("chrome", "blue-fabric"), "methods": MATERIAL_METHODS, "size": 64},
-            **{"samples": 8000, "epochs": 1, "batch": 400},
+            **{"samples": 40_000, "epochs": 1, "batch": 400},
         },
         size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
         command=f"--full --count 100 --env $CNF_DATA/{LIGHT} --methods {','.join(MATERIAL_METHODS)}",
+        guess=(600, 12),
     ),
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cnf.errors import CnfError
 from studies.machine import say_machine
-from studies.paper.algorithms import list_algorithms, write_algorithm
+from studies.paper.algorithms import link, list_algorithms, write_algorithm
 from studies.paper.bases import PAPER as BASIS_MARKS
 from studies.paper.bases import basis_table, measured_independence
 from studies.paper.comparing import Found, compare_table
@@ -41,7 +41,7 @@ says how our run of such a baseline compares with the paper's: neither is a meri
 MEASURED = """\
 `{command}` runs every study at the paper's sizes and can be stopped and started again anywhere; `--only NAMES` runs
 some of them, `--missing` only what has no rows in `studies/paper/rows` yet; `--page` writes the page from these rows,
-and `--quick` is a look of about ten minutes that leaves this page alone: [studies](studies.md#the-paper-as-a-whole).
+and `--quick` is a look of about ten minutes that leaves this page alone: [studies]({studies}#the-paper-as-a-whole).
 By hand, a study is run as follows; what it finished is found by the command above:"""
 
 
@@ -94,7 +94,7 @@ def build_page(place: Place, command: str = "python -m studies paper") -> str:
         blocks.append(f"## {heading}")
         for item in items:
             blocks += _item(item, entries, records, remarks, place, command)
-    blocks += _measured(records, command)
+    blocks += _measured(records, command, place)
     return "\n\n".join(blocks) + "\n"
 
 
@@ -123,7 +123,7 @@ def _summary(entries: Entries, records: Mapping[str, Records | None], remarks: R
     if (other := list_worse(entries, remarks, again=True)) is not None:
         blocks += ["Advection by the paper's objective instead of ours:", other.markdown()]
     if (slow := list_worse(entries, remarks, seconds=True)) is not None:
-        blocks += ["Seconds:", slow.markdown()]
+        blocks.append(_details(f"{len(slow.rows)} times, on other machines than the paper's", slow.markdown()))
     return blocks
 
 
@@ -134,7 +134,7 @@ def _item(
     if kind == "alg":
         return [write_algorithm(next(a for a in list_algorithms() if a.number == name), place.page)]
     if item == "basis":
-        return _bases(records, remarks)
+        return _bases(records, remarks, place)
     if kind == "fig":
         return _figure(next(f for f in (*FIGURES, *EXTRA) if f.number == name), records, place, command)
     return _table(entries[item], records, remarks, command)
@@ -184,17 +184,15 @@ def _figure(figure: Figure, records: Mapping[str, Records | None], place: Place,
             blocks.append("*Not drawn yet.*")
     if figure.job:
         blocks.append(f"`{command} --only {figure.job}`")
-    if figure.number == "5":
-        blocks.append(
-            "The paper gives no numbers here but curves: only the Gaussian kernel is well conditioned, and all others "
-            "struggle."
-        )
-        if found is not None:
-            blocks.append(_details("all that conditioning measured", own_tables(find_job(figure.job), found)))
+    if figure.about:
+        blocks.append(figure.about)
+    if figure.details and found is not None:
+        text = own_tables(find_job(figure.job), found)
+        blocks.append(_details(f"all that {figure.job} measured", text))
     return blocks
 
 
-def _bases(records: Mapping[str, Records | None], remarks: Remarks) -> list[str]:
+def _bases(records: Mapping[str, Records | None], remarks: Remarks, place: Place) -> list[str]:
     from studies.conditioning.study import RESOLVED
 
     found = records.get("conditioning")
@@ -203,7 +201,7 @@ def _bases(records: Mapping[str, Records | None], remarks: Remarks) -> list[str]
     return [
         "### Table 1 (`table:basis`): basis functions",
         "The paper's marks, and after an arrow what the library declares of its own classes "
-        "([bases](bases.md#properties)) where that differs.",
+        f"([bases]({link('docs/bases.md', place.page)}#properties)) where that differs.",
         basis_table().markdown(),
         *(["\n".join(lines)] if lines else []),
         "Linear independence is measured by the study of conditioning (figure 5):",
@@ -216,7 +214,7 @@ def say_command(job: Job) -> str:
     return f"python -m studies {job.name} {job.command}".rstrip()
 
 
-def _measured(records: Mapping[str, Records | None], command: str) -> list[str]:
+def _measured(records: Mapping[str, Records | None], command: str, place: Place) -> list[str]:
     """Commands, settings and machines of every job."""
     lines: list[list[object]] = []
     machines: dict[str, list[str]] = {}
@@ -233,7 +231,7 @@ def _measured(records: Mapping[str, Records | None], command: str) -> list[str]:
     table = Table(["study", "cases", "minutes", "of a processor", "settings"], lines, left=("study", "settings"))
     return [
         "## How it was measured",
-        MEASURED.format(command=command),
+        MEASURED.format(command=command, studies=link("docs/studies.md", place.page)),
         "\n".join(f"    {say_command(job)}" for job in JOBS),
         table.markdown(),
         "\n".join(f"- {', '.join(names)}: {words}." for words, names in machines.items()) or "No machine yet.",

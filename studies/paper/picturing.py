@@ -21,7 +21,7 @@ from studies.paper.drawing import as_measured
 from studies.study import Row
 
 Kept = list[tuple[Row, dict[str, np.ndarray]]]
-SHOWN = 4  # materials of a figure
+SHOWN = 3  # materials of a figure
 METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 ABLATION = ("layer", "hypernet", "dot-siren", "kernel-siren")
 
@@ -44,13 +44,15 @@ def find_kept(name: str, folder: Path) -> Kept:
     return found
 
 
-def copy_light_path(folder: Path, path: Path) -> None:
-    """The study draws it itself."""
-    for name in ("light_path.png", "light-path.png"):
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, path)
-            return
-    raise NothingToShowError(f"{folder} has no light_path.png")
+def draw_light_path(folder: Path, path: Path) -> None:
+    """Figure 1, as the study draws it."""
+    from studies.paper.jobs import find_job
+
+    rows = [row for row, _ in find_kept("light-path", folder)]
+    study = find_job("light-path").study()()
+    made = study.plots(sorted(rows, key=study.name_case), folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(made[0], path)
 
 
 def draw_advection(folder: Path, path: Path) -> None:
@@ -68,25 +70,43 @@ def draw_advection(folder: Path, path: Path) -> None:
 
 
 def draw_planar_shapes(folder: Path, path: Path) -> None:
-    """Figure 3a: the hypernet kernel alone."""
-    _draw_fields(folder, path, ("exact",))
+    """Figure 3a: the hypernet kernel alone, before training above, after it below."""
+    from cnf.shapes.report.field_panel import paint_field
+    from studies.normals.shapes import find_shape
+
+    found = _find_fields(folder, ("exact",))
+
+    def paint(figure: Any) -> None:
+        panels = figure.subplots(2, len(found), squeeze=False)
+        for column, (row, fields) in zip(panels.T, found, strict=True):
+            shape = find_shape(row["shape"])
+            for panel, when in zip(column, ("before", "after"), strict=True):
+                if f"{when}_grid" in fields:
+                    paint_field(panel, fields[f"{when}_grid"], shape.points.numpy(), shape.normals.numpy())
+            column[0].set_title(row["shape"])
+        for panel, label in zip(panels[:, 0], ("at the start", "trained"), strict=True):
+            panel.set_ylabel(label, fontsize=11)
+
+    draw(path, (2.5 * len(found) + 0.3, 5.3), paint)
 
 
 def draw_normals(folder: Path, path: Path) -> None:
     """Figure 15: pseudo-normals beside exact ones."""
-    _draw_fields(folder, path, ("pseudo", "exact"))
-
-
-def _draw_fields(folder: Path, path: Path, methods: Sequence[str]) -> None:
     from studies.normals.plots import plot_fields
+
+    found = _find_fields(folder, ("pseudo", "exact"))
+    plot_fields([row for row, _ in found], [fields for _, fields in found], path)
+
+
+def _find_fields(folder: Path, methods: Sequence[str]) -> Kept:
+    """Fields of some methods, shape by shape."""
     from studies.normals.shapes import SHAPES
 
     found = [(row, fields) for row, fields in find_kept("normals", folder) if row["method"] in methods]
     if not found:
         raise NothingToShowError(f"no shape was run with {' or '.join(methods)}")
     places = list(SHAPES)
-    found.sort(key=lambda pair: (places.index(pair[0]["shape"]), methods.index(pair[0]["method"])))
-    plot_fields([row for row, _ in found], [fields for _, fields in found], path)
+    return sorted(found, key=lambda pair: (places.index(pair[0]["shape"]), methods.index(pair[0]["method"])))
 
 
 def draw_surfaces(folder: Path, path: Path) -> None:

@@ -50,7 +50,9 @@ def show_factor(found: Found) -> str:
     if found.factor is None:
         return f"{found.value - found.paper:+.2g}"
     factor = max(found.factor, 1 / found.factor)
-    return f"{show_number(factor, '.2g' if factor < 100 else '.0f' if factor < 1000 else '.0e')}×"
+    return (
+        f"{show_number(factor, '.3g' if factor < 2 else '.2g' if factor < 100 else '.0f' if factor < 1000 else '.0e')}×"
+    )
 
 
 def show_cell(found: Found) -> str:

@@ -26,11 +26,11 @@ def count_table(entries: Entries) -> Table:
         "errors of what it compares with": [f for f in every if f.role == BASELINE and not f.table.seconds],
         "seconds (on other machines)": [f for f in every if f.table.seconds],
     }
-    header = ["numbers of the paper", "there are", "measured", "at its size", "ours better", "same", "ours worse"]
+    header = ["numbers of the paper", "there are", "measured", "at its size", "of these better", "same", "worse"]
     lines: list[list[object]] = []
     for name, group in [*kinds.items(), ("all", every)]:
-        verdicts = [f.verdict for f in group]
-        counts = [len(group), len([v for v in verdicts if v]), len([f for f in group if f.full])]
+        verdicts = [f.verdict for f in group if f.full]
+        counts = [len(group), len([f for f in group if f.verdict]), len(verdicts)]
         lines.append([name, *counts, *(verdicts.count(v) for v in (BETTER, EQUAL, WORSE))])
     return Table(header, lines)
 
@@ -67,9 +67,17 @@ def list_worse(
     rows = [
         [f"{f.table.number}: {f.line.label}, {f.quantity.heading}", show_paper(f), show_ours(f), show_factor(f), *why]
         for f in worse
-        for why in [[find_remark(remarks, f) or "no explanation yet"]]
+        for why in [[_say_why(f, remarks)]]
     ]
     return Table(["table, entry", "paper", "ours", "by", "why"], rows, left=("table, entry", "why")) if rows else None
+
+
+def _say_why(found: Found, remarks: Remarks) -> str:
+    """The remark on an entry; a smaller size is a reason of its own."""
+    said = find_remark(remarks, found)
+    if found.full:
+        return said or "no explanation yet"
+    return f"Not at the paper's size. {said}".rstrip()
 
 
 def claim_table(entries: Entries, records: Mapping[str, Records | None]) -> Table:
