@@ -85,14 +85,14 @@ class Report:
     def draw(self, job: Job, folder: Path) -> None:
         """The pictures that need the folder of a run."""
         if self.pictures:
-            _, lacking = draw_from_folder(job.name, folder, self.place.images)
-            for sentence in lacking:
+            for sentence in draw_from_folder(job.name, folder, self.place.images):
                 say(f"  {sentence}")
 
     def write(self) -> Path:
         """Pictures that rows are enough for, and the page."""
         if self.pictures:
-            draw_from_rows(read_all(self.place.rows), self.place.images)
+            for sentence in draw_from_rows(read_all(self.place.rows), self.place.images):
+                say(f"  {sentence}")
         made = write_text(self.place.page, build_page(self.place, self.command))
         say(f"\nwritten: {made}")
         return made
@@ -107,7 +107,7 @@ def run_jobs(jobs: list[Job], folder: Path, workers: int, quick: bool, missing: 
     many = sum(len(task.missing) for task in tasks)
     there = sum(len(task.names) for task in tasks) - many
     expected = f"; {say_time(Clock(tasks, workers).left(tasks))}" if many else ""
-    say(f"{many} cases to run, {there} finished{expected}")
+    say(f"{many} case{'s' * (many != 1)} to run, {there} finished{expected}")
 
     def collect(task: Task) -> None:
         found = gather_kept(task.job, task.folder)

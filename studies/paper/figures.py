@@ -158,35 +158,38 @@ EXTRA = (
 )
 
 
-def draw_from_rows(found: dict[str, Records | None], images: Path) -> list[Path]:
-    """Every picture that rows, or nothing at all, are enough for."""
-    made = []
+def draw_from_rows(found: dict[str, Records | None], images: Path) -> list[str]:
+    """Every picture that rows, or nothing at all, are enough for; says in words which could not be drawn."""
+    lacking = []
     for figure in (*FIGURES, *EXTRA):
         records = found.get(figure.job)
         for part in figure.parts:
             path = images / part.file
-            if part.from_nothing is not None:
-                part.from_nothing(path)
-            elif part.from_rows is not None and records is not None and records.rows:
-                part.from_rows(records, path)
-            else:
+            try:
+                if part.from_nothing is not None:
+                    part.from_nothing(path)
+                elif part.from_rows is not None and records is not None and records.rows:
+                    part.from_rows(records, path)
+                else:
+                    continue
+            except (KeyError, TypeError, ValueError) as error:  # rows of an earlier version may lack something
+                lacking.append(f"figure {figure.number} is not drawn: {type(error).__name__}: {error}")
                 continue
-            made.append(shrink_picture(path))
-    return made
+            shrink_picture(path)
+    return lacking
 
 
-def draw_from_folder(job: str, folder: Path, images: Path) -> tuple[list[Path], list[str]]:
-    """The pictures that need what a run keeps beside its rows; and, in words, which could not be drawn."""
-    made, lacking = [], []
+def draw_from_folder(job: str, folder: Path, images: Path) -> list[str]:
+    """The pictures that need what a run keeps beside its rows; says in words which could not be drawn."""
+    lacking = []
     for figure in FIGURES:
         for part in figure.parts if figure.job == job else ():
             if part.from_folder is None:
                 continue
-            path = images / part.file
             try:
-                part.from_folder(folder, path)
-            except picturing.NothingToShowError as error:
+                part.from_folder(folder, images / part.file)
+            except (picturing.NothingToShowError, KeyError, TypeError, ValueError) as error:
                 lacking.append(f"figure {figure.number} is not drawn: {error}")
                 continue
-            made.append(shrink_picture(path))
-    return made, lacking
+            shrink_picture(images / part.file)
+    return lacking

@@ -145,7 +145,8 @@ def _table(
 ) -> list[str]:
     table = entries[0][0].table
     number = f"Table {table.number}" if table.number.isdigit() else "From the text"
-    blocks = [f"### {number} (`{table.label}`): {table.title}", show_table(entries).markdown()]
+    label = "again" if table.again else f"`{table.label}`"
+    blocks = [f"### {number} ({label}): {table.title}", show_table(entries).markdown()]
     sentences = [table.about, *_say_remarks([found for line in entries for found in line], remarks)]
     blocks.append("\n".join(f"- {text}" for text in dict.fromkeys(filter(None, sentences))))
     blocks.append(f"`{command} --only {table.job}`")

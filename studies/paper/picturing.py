@@ -64,7 +64,7 @@ def draw_advection(folder: Path, path: Path) -> None:
     shown = [(row, maps) for row, maps in found if row["perturbation"] == 0.1 and row["seed"] == first]
     if not shown:
         raise NothingToShowError("perturbation 0.1 was not run")
-    order = ("rbf", "skewed-rbf", "random-fourier", "skewed-rbf-paper", "siren")
+    order = ("rbf", "skewed-rbf", "random-fourier", "rbf-paper", "skewed-rbf-paper", "siren")
     shown.sort(key=lambda pair: order.index(pair[0]["method"]) if pair[0]["method"] in order else len(order))
     plot_maps([row for row, _ in shown], [maps for _, maps in shown], path)
 

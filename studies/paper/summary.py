@@ -104,6 +104,8 @@ def _number(label: str, entries: Entries) -> str:
 
 
 def _name(table: PaperTable) -> str:
+    if table.again:
+        return f"Table {table.number} by the paper's objective"
     return f"Table {table.number} (`{table.label}`)" if table.number.isdigit() else f"Text (`{table.label}`)"
 
 
