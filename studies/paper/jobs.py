@@ -6,7 +6,7 @@ the paper's experiment; rows of other settings are shown, and said to be of anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -26,7 +26,7 @@ class Job:
     full: Options = field(default_factory=dict)
     quick: Options = field(default_factory=dict)
     size: Options = field(default_factory=dict)  # of settings
-    command: str = ""  # the same by hand; `python -m studies NAME` and this
+    words: str | Callable[[], str] = ""  # the same by hand: `python -m studies NAME` and these
     guess: tuple[float, float] = (60.0, 10.0)  # seconds of a case, full and quick, where nothing was measured yet
     clock: tuple[str, ...] = ("case_seconds", "training_seconds", "seconds")  # columns that say how long a case took
 
@@ -49,6 +49,11 @@ class Job:
             options["env"] = find_data(None, options["env"], f"a folder with {options['env']}") / options["env"]
         return kind(**{name: _settle(value) for name, value in options.items()})
 
+    @property
+    def command(self) -> str:
+        """How the study is run alone, at the paper's size."""
+        return f"python -m studies {self.name} {_settle(self.words)}".rstrip()
+
     def is_full(self, settings: Mapping[str, Any]) -> bool:
         """Whether rows of these settings are of the paper's size."""
         return all(settings.get(name) == value for name, value in self.size.items())
@@ -60,8 +65,10 @@ def _settle(value: Any) -> Any:
 
 
 LIGHT = "env/venice_sunset_1k_512x256.npz"  # in the folder of data
-MATERIAL_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren", "dot-siren", "hypernet", "layer")
-MATERIAL_METHODS += ("hypernet-kernel",)
+MATERIAL_METHODS = (
+    *("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren"),
+    *("dot-siren", "hypernet", "layer", "hypernet-kernel"),
+)
 
 
 def known_methods() -> list[str]:
@@ -78,7 +85,7 @@ JOBS = (
         kind="basis",
         full={"points": 4096, "parameters": 1.3e6, "steps": 30},
         size={"points": 4096, "parameters": 1.3e6},
-        command="--points 4096 --parameters 1.3e6 --steps 30",
+        words="--points 4096 --parameters 1.3e6 --steps 30",
         guess=(900, 5),
     ),
     Job(
@@ -87,7 +94,7 @@ JOBS = (
         full={"seeds": 5},
         quick={"quick": True},
         size={"side": 32},
-        command="--seeds 5",
+        words="--seeds 5",
         guess=(40, 4),
     ),
     Job("transfer", kind="study", quick={"side": 16, "steps": 3}, size={"side": 32}, guess=(8, 2)),
@@ -108,7 +115,7 @@ JOBS = (
             **{"samples": 40_000, "epochs": 1, "batch": 400},
         },
         size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
-        command=f"--full --count 100 --env $CNF_DATA/{LIGHT} --methods {','.join(MATERIAL_METHODS[:-1])}",
+        words=lambda: f"--full --count 100 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
         guess=(600, 12),
     ),
 )

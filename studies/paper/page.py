@@ -20,7 +20,7 @@ from studies.paper.bases import basis_table, measured_independence
 from studies.paper.comparing import Found, compare_table
 from studies.paper.details import own_tables
 from studies.paper.figures import EXTRA, FIGURES, Figure
-from studies.paper.jobs import JOBS, Job, find_job
+from studies.paper.jobs import JOBS, find_job
 from studies.paper.records import Records, read_records
 from studies.paper.remarks import Remarks, find_remark, read_remarks
 from studies.paper.showing import show_setting, show_table
@@ -210,11 +210,6 @@ def _bases(records: Mapping[str, Records | None], remarks: Remarks, place: Place
     ]
 
 
-def say_command(job: Job) -> str:
-    """How a study is run alone, as the paper has it."""
-    return f"python -m studies {job.name} {job.command}".rstrip()
-
-
 def _measured(records: Mapping[str, Records | None], command: str, place: Place) -> list[str]:
     """Commands, settings and machines of every job."""
     lines: list[list[object]] = []
@@ -233,7 +228,7 @@ def _measured(records: Mapping[str, Records | None], command: str, place: Place)
     return [
         "## How it was measured",
         MEASURED.format(command=command, studies=link("docs/studies.md", place.page)),
-        "\n".join(f"    {say_command(job)}" for job in JOBS),
+        "\n".join(f"    {job.command}" for job in JOBS),
         table.markdown(),
         "\n".join(f"- {', '.join(names)}: {words}." for words, names in machines.items()) or "No machine yet.",
         "Seconds by the clock depend on what else a machine does; processor seconds, where rows have them, hardly.",

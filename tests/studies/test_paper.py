@@ -17,6 +17,8 @@ from studies.paper import collecting, jobs, running
 from studies.paper.collecting import collect_folder, gather_kept, keep_records
 from studies.paper.command import run_jobs
 from studies.paper.comparing import compare_table
+from studies.paper.figures import draw_from_rows
+from studies.paper.images import shrink_picture
 from studies.paper.jobs import JOBS, Job
 from studies.paper.page import REPOSITORY, Place, build_page, read_all
 from studies.paper.records import Records, merge_records, read_cell, read_records, thin, write_records
@@ -112,8 +114,9 @@ def test_marks():
 
 
 def test_a_measure_that_is_not_a_number_is_not_better():
+    """Nor is it hidden by another seed that has one."""
     records = transfer_records()
-    records.rows[0]["rmse"] = float("nan")
+    records.rows.append({**records.rows[0], "seed": 1, "rmse": float("nan")})
     found = compare_table(find_table("table:advection-transfer-learning"), records)[0][2]
     assert found.verdict == "worse"
 
@@ -124,6 +127,21 @@ def test_remarks_have_no_numbers(tmp_path: Path):
     (tmp_path / "remarks.toml").write_text('["table:brdf"]\nNBRDF = "3 times worse"\n')
     with pytest.raises(FileError, match="has a number"):
         read_remarks(tmp_path / "remarks.toml")
+
+
+def test_pictures_from_rows(tmp_path: Path):
+    """Those that need no run are drawn and small enough; rows that lack something are said, and stop nothing."""
+    from PIL import Image
+
+    row = {"basis": "hypernet", "start": 1e3, "end": 1.0, "lowest": 1.0, "highest": 1e3}
+    row["curve"] = {"step": [0, 1], "condition": [1e3, 1.0]}
+    conditioning = Records("conditioning", {"points": 4, "parameters": 900.0}, [row])
+    said = draw_from_rows({"conditioning": conditioning, "transfer": transfer_records()}, tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["angles.png", "conditioning.png"]
+    assert len(said) == 1 and "paper_random_nrmse" in said[0]
+    shrink_picture(tmp_path / "angles.png", largest=20_000)
+    with Image.open(tmp_path / "angles.png") as picture:
+        assert picture.width <= 800 and (tmp_path / "angles.png").stat().st_size < 30_000
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
