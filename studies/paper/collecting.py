@@ -56,15 +56,18 @@ def gather_kept(job: Job, folder: Path) -> Records | None:
     return Records(job.name, settings[0], _ordered(job, rows), machines)
 
 
-def keep_records(job: Job, found: Records, rows: Path) -> Records:
-    """Write records beside those that are there: of the same settings both are kept, the paper's size is never lost."""
+def keep_records(job: Job, found: Records, rows: Path, anew: bool = False) -> Records:
+    """Write records beside those that are there: of the same settings both are kept, the paper's size is never lost.
+
+    `anew`: those that are there are replaced, for everything was run.
+    """
     study, there = job.study(), read_records(job.study(), rows)
     if there is not None and job.is_full(there.settings) and not job.is_full(found.settings):
         raise CnfError(
             f"{rows / job.name}.csv has rows of the paper's size, and these are of other settings "
             f"({compare(there.settings, found.settings)}); remove the file first if they are to be replaced"
         )
-    merged = merge_records(there, found, study.key)
+    merged = found if anew else merge_records(there, found, study.key)
     write_records(Records(job.name, merged.settings, _ordered(job, merged.rows), merged.machines), study, rows)
     return merged
 

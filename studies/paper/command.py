@@ -112,8 +112,10 @@ def run_jobs(jobs: list[Job], folder: Path, workers: int, quick: bool, missing: 
     def collect(task: Task) -> None:
         found = gather_kept(task.job, task.folder)
         if found is not None and found.settings == settle_settings(task.study.settings()):
-            keep_records(task.job, found, report.place.rows)
-            report.draw(task.job, task.folder)
+            whole = not task.missing and not task.failed
+            keep_records(task.job, found, report.place.rows, anew=whole and not missing)
+            if not task.missing:  # after Ctrl-C nobody wants to wait for pictures
+                report.draw(task.job, task.folder)
 
     try:
         run_tasks(tasks, workers, collect)

@@ -129,7 +129,7 @@ def _read_table(path: Path, needed: Sequence[str]) -> Iterable[Row]:
     lacking = [name for name in needed if name not in header]
     if lacking or len(set(header)) < len(header):
         what = f"it has no column {', '.join(lacking)}" if lacking else "a column is there twice"
-        raise FileError(f"{path} is damaged: {what}; {_advise(path)}")
+        raise FileError(f"{path} is damaged or of another version: {what}; {_advise(path)}")
     for number, cells in enumerate(lines[1:], start=2):
         if len(cells) != len(header):
             raise FileError(

@@ -270,7 +270,10 @@ def test_a_run_goes_on_and_its_rows_are_kept(counting: Job, tmp_path: Path, caps
     assert found is not None and [row["square"] for row in found.rows] == [1, 4, 9] and report.written == 1
     assert found.machines[0]["cores"] >= 1 and all(row["case_processor_seconds"] >= 0 for row in found.rows)
     (tmp_path / "out/counting/cases/counting_2.json").unlink()
+    write_records(counted(1, 8), Counting, tmp_path / "rows")  # of an older list of cases
     run_jobs([counting], tmp_path / "out", 1, False, False, report)
+    found = read_records(Counting, tmp_path / "rows")
+    assert found is not None and [row["number"] for row in found.rows] == [1, 2, 3] and report.drawn == ["counting"] * 2
     assert "1 case to run, 2 finished" in capsys.readouterr().out
     assert started(tmp_path / "out/counting") == [1, 2, 3, 2]
 
@@ -305,7 +308,8 @@ def test_ctrl_c_keeps_what_is_finished(counting: Job, tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         run_jobs([job], tmp_path / "out", 1, False, False, report)
     found = read_records(Counting, tmp_path / "rows")
-    assert found is not None and [row["number"] for row in found.rows] == [1] and report.written == 1
+    assert found is not None and [row["number"] for row in found.rows] == [1]
+    assert report.written == 1 and not report.drawn
 
 
 def test_jobs_that_cannot_be_run_are_left_out(counting: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
