@@ -144,15 +144,23 @@ def _table(
     entries: Sequence[Sequence[Found]], records: Mapping[str, Records | None], remarks: Remarks, command: str
 ) -> list[str]:
     table = entries[0][0].table
+    found = records[table.job]
     number = f"Table {table.number}" if table.number.isdigit() else "From the text"
     label = "again" if table.again else f"`{table.label}`"
-    blocks = [f"### {number} ({label}): {table.title}", show_table(entries).markdown()]
-    sentences = [table.about, *_say_remarks([found for line in entries for found in line], remarks)]
-    blocks.append("\n".join(f"- {text}" for text in dict.fromkeys(filter(None, sentences))))
-    blocks.append(f"`{command} --only {table.job}`")
-    found = records[table.job]
-    if found is not None and not table.seconds and not table.again:
-        blocks.append(_details(f"all that `{table.job}` measured", own_tables(find_job(table.job), found)))
+    measured = "; ".join(map(say_machine, found.machines)) if found is not None and table.seconds else ""
+    sentences = [
+        table.about,
+        f"Measured on {measured}." if measured else "",
+        *_say_remarks([entry for line in entries for entry in line], remarks),
+    ]
+    blocks = [
+        f"### {number} ({label}): {table.title}",
+        show_table(entries).markdown(),
+        "\n".join(f"- {text}" for text in dict.fromkeys(filter(None, sentences))),
+        f"`{command} --only {table.job}`",
+    ]
+    if found is not None and table.details:
+        blocks.append(_details(f"all that {table.job} measured", own_tables(find_job(table.job), found)))
     return [block for block in blocks if block]
 
 
@@ -169,7 +177,7 @@ def _say_remarks(flat: Sequence[Found], remarks: Remarks) -> list[str]:
 
 
 def _details(summary: str, text: str) -> str:
-    return f"<details>\n<summary>{summary.replace('`', '')}</summary>\n\n{text}\n\n</details>"
+    return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def _figure(figure: Figure, records: Mapping[str, Records | None], place: Place, command: str) -> list[str]:

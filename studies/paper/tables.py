@@ -57,6 +57,7 @@ class PaperTable:
     seconds: bool = False  # times: of another machine than the paper's
     again: bool = False  # numbers that another table has already: not counted a second time
     about: str = ""
+    details: bool = False  # all that the study measured stands below this one
 
     def role(self, line: Line, quantity: Quantity) -> str:
         return quantity.role or line.role
@@ -83,6 +84,7 @@ MATERIALS = PaperTable(
     ),
     count=100,
     about=STAND_INS,
+    details=True,
 )
 ABLATION = PaperTable(
     *("4", "table:brdf_abla", "Materials: ablation of the basis", "materials", "basis", PICTURES),
@@ -140,6 +142,7 @@ ADVECTION = PaperTable(
     about="Of several random grids the worst is shown. Both of ours choose their widths by the residual at held-out "
     "points, which the paper does not; its own objective is below. The paper does not say how its nRMSE was taken; "
     "RMSE is the column to compare.",
+    details=True,
 )
 OBJECTIVE = PaperTable(
     *("3", "objective", "The same by the paper's objective: condition number and total variation", "advection"),
@@ -180,6 +183,7 @@ TRANSFER = PaperTable(
     ),
     about="Nothing is trained but the basis of the first row. The paper does not say how far its grid is perturbed; "
     "ours is by 0.1.",
+    details=True,
 )
 NORMALS = PaperTable(
     *("6", "tab:normal_error", "Normals: mean error at the points", "normals", "shape"),
@@ -197,6 +201,7 @@ NORMALS = PaperTable(
         Line("diamond", (1.05e-1, 1.588, 0.277, 1.450e-5, 3.368e-6), {"shape": "diamond"}),
     ),
     about="Ours are measured by reverse-mode differentiation of the field's values, not by the code that imposes them.",
+    details=True,
 )
 SURFACE_SECONDS = PaperTable(
     *("7", "table:surface_report", "Normals: seconds of training and inference", "normals", "method", _seconds()),
@@ -214,6 +219,7 @@ PATCHES = PaperTable(
     seconds=True,
     about="Not a table of the paper: its text gives “approximately 8 hours”, one node after the other. Ours is the "
     "same scheme in batches and near the surface only, a median over the shapes.",
+    details=True,
 )
 TABLES = (
     *(
