@@ -117,13 +117,13 @@ def _summary(entries: Entries, records: Mapping[str, Records | None], remarks: R
     ]
     if (weak := list_worse(entries, remarks, BASELINE)) is not None:
         blocks += [
-            "Errors of what it compares with (a baseline of ours that is weaker than the paper's):",
+            "Errors of what it compares with: here a baseline of ours is weaker than the paper's.",
             weak.markdown(),
         ]
     if (other := list_worse(entries, remarks, again=True)) is not None:
         blocks += ["Advection by the paper's objective instead of ours:", other.markdown()]
     if (slow := list_worse(entries, remarks, seconds=True)) is not None:
-        blocks.append(_details(f"{len(slow.rows)} times, on other machines than the paper's", slow.markdown()))
+        blocks += ["Seconds, on another machine than the paper's:", slow.markdown()]
     return blocks
 
 

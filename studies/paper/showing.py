@@ -38,7 +38,7 @@ def show_number(value: float, style: str) -> str:
     if "e" not in text:
         return text
     digits, _, power = text.partition("e")
-    if style.endswith("e") and -3 <= int(power) <= 3:
+    if -3 <= int(power) <= 4:
         return f"{float(text):g}"
     return f"{digits}e{int(power)}"
 

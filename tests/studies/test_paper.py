@@ -24,6 +24,7 @@ from studies.paper.page import REPOSITORY, Place, build_page, read_all
 from studies.paper.records import Records, merge_records, read_cell, read_records, thin, write_records
 from studies.paper.remarks import read_remarks
 from studies.paper.running import Clock, plan_tasks, run_tasks, say_time
+from studies.paper.showing import show_number
 from studies.paper.summary import count_table
 from studies.paper.tables import TABLES, find_table
 from studies.transfer.study import PAPER as TRANSFER_PAPER
@@ -119,6 +120,11 @@ def test_a_measure_that_is_not_a_number_is_not_better():
     records.rows.append({**records.rows[0], "seed": 1, "rmse": float("nan")})
     found = compare_table(find_table("table:advection-transfer-learning"), records)[0][2]
     assert found.verdict == "worse"
+
+
+def test_numbers_are_written_as_one_writes_them():
+    given = [(2.4e-8, ".1e"), (0.0076, ".1e"), (7.6, ".1e"), (1320.4, ".3g"), (0.6, ".2f"), (0.5788, "g"), (3e5, ".0e")]
+    assert [show_number(*one) for one in given] == ["2.4e-8", "0.0076", "7.6", "1320", "0.60", "0.5788", "3e5"]
 
 
 def test_remarks_have_no_numbers(tmp_path: Path):
