@@ -64,14 +64,12 @@ class Found:
 
 
 def compare_table(table: PaperTable, records: Records | None) -> list[list[Found]]:
-    """A list per line, an entry per quantity."""
-    return [
-        [
-            _find(table, line, quantity, paper, records)
-            for quantity, paper in zip(table.quantities, line.values, strict=True)
-        ]
+    """A list per line, an entry per quantity; lines of ours alone if they were measured."""
+    lines = [
+        [_find(table, line, *pair, records) for pair in zip(table.quantities, line.values, strict=True)]
         for line in table.lines
     ]
+    return [found for found in lines if not found[0].line.optional or any(f.value is not None for f in found)]
 
 
 def choose_rows(rows: Sequence[Row], *wanted: Where) -> list[Row]:
@@ -91,12 +89,12 @@ def _find(table: PaperTable, line: Line, quantity: Quantity, paper: Any, records
     mean, deviation = paper if isinstance(paper, tuple) else (paper, None)
     rows = choose_rows([] if records is None else records.rows, line.where, quantity.where)
     values = [quantity.scale * v for v in _numbers(rows, quantity.column)]
-    processor = _numbers(rows, quantity.processor) if quantity.processor else []
+    processor = next((found for name in quantity.processor if (found := _numbers(rows, name))), [])
     full = records is not None and find_job(table.job).is_full(records.settings) and len(values) >= table.count
     return Found(
         *(table, line, quantity, mean, deviation),
         value=_together(values, quantity),
-        deviation=statistics.stdev(values) if deviation is not None and len(values) > 1 else None,
+        deviation=statistics.stdev(values) if quantity.all_of == "mean" and len(values) > 1 else None,
         processor=statistics.median(processor) if processor else None,
         rows=len(values),
         full=full,

@@ -20,7 +20,7 @@ Entries = Mapping[str, Sequence[Sequence[Found]]]  # by the label of the table
 
 def count_table(entries: Entries) -> Table:
     """Numbers of the paper: measured, at its size, better, same, worse; by what they are."""
-    every = [found for lines in entries.values() for line in lines for found in line if not found.table.again]
+    every = [found for lines in entries.values() for line in lines for found in line if _counts(found)]
     kinds = {
         "errors of what the paper proposes": [f for f in every if f.role == OWN and not f.table.seconds],
         "errors of what it compares with": [f for f in every if f.role == BASELINE and not f.table.seconds],
@@ -33,6 +33,11 @@ def count_table(entries: Entries) -> Table:
         counts = [len(group), len([f for f in group if f.verdict]), len(verdicts)]
         lines.append([name, *counts, *(verdicts.count(v) for v in (BETTER, EQUAL, WORSE))])
     return Table(header, lines)
+
+
+def _counts(found: Found) -> bool:
+    """A number of the paper, and no other entry has it."""
+    return found.paper is not None and not found.table.again
 
 
 def list_gaps(entries: Entries, records: Mapping[str, Records | None], images: Path) -> list[str]:

@@ -114,6 +114,17 @@ def test_marks():
     assert counts[-1] == ["all", 24, 4, 4, 1, 2, 1]
 
 
+def test_what_is_ours_alone():
+    """A method that the paper does not have is a line if it was measured, with a mean and a deviation, and no mark."""
+    table, row = find_table("table:brdf"), {"group": "NBRDF of MERL, others", "method": "kernel-grid"}
+    rows = [{**row, "material": name, "rmse": v, "psnr": 60.0, "ssim": 1.0} for name, v in (("a", 0.01), ("b", 0.03))]
+    assert len(compare_table(table, None)) == 5
+    lines = compare_table(table, Records("materials", {}, rows))
+    own = lines[-1][0]
+    assert len(lines) == 6 and own.value == pytest.approx(2) and own.deviation == pytest.approx(2**0.5)
+    assert own.verdict == "" and count_table({table.label: lines}).rows[-1][1:3] == [15, 0]
+
+
 def test_a_measure_that_is_not_a_number_is_not_better():
     """Nor is it hidden by another seed that has one."""
     records = transfer_records()
