@@ -120,7 +120,7 @@ FIGURES = (
         (
             Part(
                 "materials_gallery",
-                "Every stand-in: reference on the left, Kernel SIREN on the right, SSIM below",
+                "Every material: reference left, fit right, SSIM below; those of RGL are measured, others stand-ins",
                 from_folder=picturing.draw_gallery,
             ),
         ),

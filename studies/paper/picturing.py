@@ -22,7 +22,8 @@ from studies.study import Row
 
 Kept = list[tuple[Row, dict[str, np.ndarray]]]
 SHOWN = 3  # materials of a figure
-METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
+METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren", "kernel-grid")
+GALLERY = ("kernel-siren", "kernel-grid")  # the one that most materials were run with
 ABLATION = ("layer", "hypernet", "dot-siren", "kernel-siren")
 
 
@@ -172,10 +173,15 @@ def _draw_renderings(folder: Path, path: Path, methods: Sequence[str]) -> None:
 
 
 def draw_gallery(folder: Path, path: Path) -> None:
-    """Figures 9 to 14 on one page: every material as it is and as Kernel SIREN has it, half a sphere's width each."""
-    found = [(row, images) for row, images in find_kept("materials", folder) if row["method"] == "kernel-siren"]
+    """Figures 9 to 14 on one page: every material as it is and as it was fitted, side by side."""
+    from cnf.materials.report.method_style import title_of
+
+    kept = find_kept("materials", folder)
+    counts = {name: sum(row["method"] == name for row, _ in kept) for name in GALLERY}
+    method = max(GALLERY, key=lambda name: counts[name])
+    found = [(row, images) for row, images in kept if row["method"] == method]
     if not found:
-        raise NothingToShowError("no material was run with kernel-siren")
+        raise NothingToShowError(f"no material was run with {' or '.join(GALLERY)}")
     found.sort(key=lambda pair: (str(pair[0]["group"]).startswith("RGL"), pair[0]["material"]))
     columns = min(8, len(found))
     lines = math.ceil(len(found) / columns)
@@ -199,7 +205,9 @@ def draw_gallery(folder: Path, path: Path) -> None:
                 color=GREY,
             )
 
-    draw(path, (1.75 * columns, 1.15 * lines + 0.1), paint)
+        figure.suptitle(f"{len(found)} materials: reference, {title_of(method)}; SSIM", fontsize=9)
+
+    draw(path, (1.75 * columns, 1.15 * lines + 0.4), paint)
 
 
 def _short_label(row: Row) -> str:

@@ -46,7 +46,7 @@ def list_gaps(entries: Entries, records: Mapping[str, Records | None], images: P
     for lines in entries.values():
         table, flat = lines[0][0].table, [found for line in lines for found in line]
         missing = [f for f in flat if f.paper is not None and f.value is None]
-        small = [f for f in flat if f.value is not None and not f.full]
+        small = [f for f in flat if f.verdict and not f.full]
         if missing:
             gaps.append(f"{_name(table)}: not measured yet: {_say_which(missing, flat)}")
         if small:
