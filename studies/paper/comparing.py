@@ -38,8 +38,8 @@ class Found:
 
     @property
     def verdict(self) -> str:
-        """Whether ours is better than the paper's; nothing if one of them is not there."""
-        if self.value is None or self.paper is None:
+        """Whether ours is better than the paper's; nothing if one of them is not there, or they cannot be compared."""
+        if self.value is None or self.paper is None or self.table.beside:
             return ""
         if math.isnan(self.value):
             return WORSE

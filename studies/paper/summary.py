@@ -37,7 +37,7 @@ def count_table(entries: Entries) -> Table:
 
 def _counts(found: Found) -> bool:
     """A number of the paper, and no other entry has it."""
-    return found.paper is not None and not found.table.again
+    return found.paper is not None and not found.table.again and not found.table.beside
 
 
 def list_gaps(entries: Entries, records: Mapping[str, Records | None], images: Path) -> list[str]:
