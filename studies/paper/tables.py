@@ -221,7 +221,7 @@ PATCHES = PaperTable(
     lines=(Line("a small system per node, 160³ nodes", (8 * 3600.0,), {"method": "paper"}),),
     seconds=True,
     beside=True,
-    about="Not a table of the paper: its text gives “approximately 8 hours”, for all nodes and one after the other. Ours "
+    about="Not a table of the paper: its text gives “approximately 8 hours”, for all nodes, one after the other. Ours "
     "is the same scheme in batches and near the surface only, a median over the shapes; no ratio of speeds follows.",
     details=True,
 )
