@@ -11,8 +11,6 @@ from cnf.cli.main import run_app
 if TYPE_CHECKING:
     from typer import Typer
 
-    from studies.study import Study
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
@@ -29,7 +27,9 @@ def gather() -> Typer:
     import typer
 
     from studies.command import as_command
+    from studies.listing import list_studies
     from studies.materials.compare import compare
+    from studies.paper.command import paper
 
     app = typer.Typer(
         help="Rerun the paper's studies.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -38,21 +38,8 @@ def gather() -> Typer:
         first = (study.__doc__ or "").partition("\n")[0]
         app.command(study.name, short_help=first)(as_command(study))
     app.command("compare-materials")(compare)
+    app.command("paper", short_help="All of it in one go, and docs/reproduction.md.")(paper)
     return app
-
-
-def list_studies() -> list[type[Study]]:
-    """All there are."""
-    from studies.advection.study import Advection
-    from studies.conditioning.study import Conditioning
-    from studies.light_path import LightPath
-    from studies.materials.study import Materials
-    from studies.normals.study import Normals
-    from studies.shapes.scaling import Scaling
-    from studies.shapes.study import Shapes
-    from studies.transfer.study import Transfer
-
-    return [Conditioning, Transfer, Advection, LightPath, Normals, Shapes, Scaling, Materials]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 from cnf.errors import CnfError, FileError
 from cnf.files import read_text, write_text
 from cnf.reading.arrays import read_arrays
+from studies.machine import describe_machine
 from studies.study import Case, Desk, Row, Study, as_plain
 
 LARGEST, LARGEST_ARRAYS = 64 * 2**20, 2**28  # bytes of a file
@@ -26,6 +27,7 @@ def keep_row(study: Study, case: Case, row: Row, desk: Desk) -> None:
     """Write a row, finished or failed."""
     files = {name: _digest(desk.folder / name) for name in desk.files}
     kept = {"study": study.name, "settings": study.settings(), "case": case, "files": files, "row": row}
+    kept["machine"] = describe_machine(study.threads)
     write_text(_place(desk.folder, desk.name), json.dumps(kept, indent=1) + "\n")
 
 
@@ -69,11 +71,15 @@ def _place(folder: Path, name: str) -> Path:
 
 
 def _read_all(study: Study, folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The files of this study that are whole."""
-    for path in sorted((folder / "cases").glob(f"{study.name}_*.json")):
+    return read_kept(study.name, folder)
+
+
+def read_kept(name: str, folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """What is kept of a study, by its name: those files that are whole."""
+    for path in sorted((folder / "cases").glob(f"{name}_*.json")):
         try:
             kept = json.loads(read_text(path, LARGEST))
-            whole = kept["study"] == study.name and isinstance(kept["row"], dict) and isinstance(kept["files"], dict)
+            whole = kept["study"] == name and isinstance(kept["row"], dict) and isinstance(kept["files"], dict)
             if whole and isinstance(kept["settings"], dict) and isinstance(kept["case"], dict):
                 yield path, kept
         except (FileError, ValueError, KeyError, TypeError, RecursionError):

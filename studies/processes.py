@@ -27,9 +27,12 @@ Done = tuple[Case, Row, list[str]]  # a case, its row, and the files that belong
 
 
 def attempt(study: Study, case: Case, desk: Desk) -> Row:
-    """The row of a case; one that fails says why, and what is not an error of cnf says where."""
+    """The row of a case, with what it took in all; one that fails says why, and what is no error of cnf says where."""
+    wall, processor = time.perf_counter(), time.process_time()
     try:
-        return {**case, **study.run(case, desk)}
+        found = {**case, **study.run(case, desk)}
+        spent = {"case_seconds": time.perf_counter() - wall, "case_processor_seconds": time.process_time() - processor}
+        return {**found, **spent}
     except Exception as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         where = {} if isinstance(error, CnfError) else {"traceback": traceback.format_exc()}

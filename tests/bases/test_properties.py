@@ -121,6 +121,20 @@ def test_the_table_has_one_row_per_basis_and_one_column_per_property():
     assert len({line.count("|") for line in lines}) == 1
 
 
+def test_a_dot_product_is_no_gaussian():
+    """Six points, an encoder with two features: the matrix of a dot-product kernel has rank 2, that of a Gaussian 6."""
+    points, encoder = BOX.halton(6, seed=1), encoders.MLP(2, 2, hidden=[8], seed=0)
+    ranks = {}
+    for kernel in (kernels.DotProduct(), kernels.Gaussian(0.3)):
+        basis = Kernel(PLANE, points, kernel, encoder)
+        ranks[type(kernel).__name__] = int(torch.linalg.matrix_rank(basis(points).reshape(6, 6)))
+        assert basis.properties is not None
+        assert (basis.properties.independence, basis.properties.sparse) == (
+            ("poor", False) if ranks[type(kernel).__name__] == 2 else ("good", True)
+        )
+    assert ranks == {"DotProduct": 2, "Gaussian": 6} and Kernel.properties is CATALOGUE["Kernel"]
+
+
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cnf.shapes.files.writing import write_mesh
-from studies.__main__ import list_studies, run
+from studies.__main__ import run
+from studies.listing import list_studies
 from tests.studies.ellipsoid import make_ellipsoid
 
 

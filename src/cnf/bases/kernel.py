@@ -69,6 +69,8 @@ class Kernel(Basis):
             raise BasisError(
                 f"encoder must be a torch module R^D -> R^F, such as cnf.encoders.MLP; got a {type(encoder).__name__}"
             )
+        if not self.kernel.distance:  # not local, and of no more rank than there are features
+            self.properties = replace(self.properties, capacity="fair", independence="poor", sparse=False)
         self.encoder = encoder.to(points.dtype) if encoder is not None else None
         if self.encoder is not None:
             try:

@@ -1,0 +1,93 @@
+"""Claims: what the paper concludes from its tables, held against our rows as orders between their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from studies.paper.comparing import Found
+from studies.paper.records import Records
+
+Entries = Sequence[Sequence[Found]]
+Pairs = list[tuple[Found, Found]]  # the first is to be better than the second
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, the table it is about, and the pairs of entries that it puts in order."""
+
+    text: str
+    label: str
+    pairs: Callable[[Entries], Pairs]
+
+
+def line_beats(best: str, *others: str) -> Callable[[Entries], Pairs]:
+    """One line of a table is better than others, in every quantity."""
+
+    def pair(entries: Entries) -> Pairs:
+        lines = {line[0].line.label: line for line in entries}
+        return [pair for other in others for pair in zip(lines[best], lines[other], strict=True)]
+
+    return pair
+
+
+def column_beats(best: int, *others: int) -> Callable[[Entries], Pairs]:
+    """One quantity of a table is better than others, in every line."""
+    return lambda entries: [(line[best], line[other]) for line in entries for other in others]
+
+
+CLAIMS = (
+    Claim(
+        "Kernel SIREN is the best of the five in every measure",
+        "table:brdf",
+        line_beats("Kernel SIREN", "NBRDF", "FFN", "SIREN", "Kernel FFN"),
+    ),
+    Claim("a kernel around SIREN is better than SIREN alone", "table:brdf", line_beats("Kernel SIREN", "SIREN")),
+    Claim("a kernel around FFN is better than FFN alone", "table:brdf", line_beats("Kernel FFN", "FFN")),
+    Claim(
+        "the Gaussian kernel is better than every other basis",
+        "table:brdf_abla",
+        line_beats("Gaussian kernel", "Hypernet basis", "Dot-product kernel", "Constraint layer"),
+    ),
+    Claim(
+        "the dot-product kernel is better than hypernet and constraint layer",
+        "table:brdf_abla",
+        line_beats("Dot-product kernel", "Hypernet basis", "Constraint layer"),
+    ),
+    Claim(
+        "the skewed RBF is better than the simple one at every perturbation, by RMSE",
+        "table:advection-results",
+        column_beats(2, 0),
+    ),
+    Claim("exact normals are closer than pseudo-normals, trained", "tab:normal_error", column_beats(4, 2)),
+    Claim("exact normals are closer than SIREN's, trained", "tab:normal_error", column_beats(4, 0)),
+    Claim("exact normals hold before training", "tab:normal_error", column_beats(3, 1)),
+    Claim(
+        "the pre-trained basis is better than a random one at every shift, by RMSE",
+        "table:advection-transfer-learning",
+        column_beats(2, 0),
+    ),
+)
+
+
+def count_claim(claim: Claim, entries: Entries) -> tuple[int, int, int]:
+    """In how many pairs the order holds, how many were measured, and how many there are."""
+    pairs = claim.pairs(entries)
+    known = [(a, b) for a, b in pairs if a.value is not None and b.value is not None]
+    held = sum(a.quantity.better * (a.value - b.value) > 0 for a, b in known)  # type: ignore[operator]
+    return held, len(known), len(pairs)
+
+
+def conditioning_claim(records: Records | None) -> tuple[int, int, int]:
+    """Figure 5: at how many steps the Gaussian kernel has the lowest condition number of the bases measured."""
+    curves: Mapping[str, dict[int, float]] = {
+        row["basis"]: dict(zip(row["curve"]["step"], row["curve"]["condition"], strict=True))
+        for row in (records.rows if records else [])
+        if row.get("curve")
+    }
+    if "Gaussian kernel" not in curves or len(curves) < 2:
+        return 0, 0, 3
+    own = curves["Gaussian kernel"]
+    others = [curve for name, curve in curves.items() if name != "Gaussian kernel"]
+    pairs = [(own[step], curve[step]) for curve in others for step in own if step in curve]
+    return sum(a < b for a, b in pairs), len(pairs), len(pairs) * 3 // len(others)

@@ -1,0 +1,115 @@
+"""Comparing: what our rows say beside one number of the paper, and whether that is better.
+
+Rows are chosen by the entry's table, put together (worst, mean or median), and held against the paper's value. Nothing
+is measured here, and nothing is known here that the rows do not have.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from studies.paper.jobs import find_job
+from studies.paper.records import Records
+from studies.paper.tables import Line, PaperTable, Quantity, Where
+from studies.study import Row
+
+SAME = 0.02  # relative: closer values are called the same
+BETTER, WORSE, EQUAL = "better", "worse", "same"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Ours beside one number of the paper; `value` is None if no row has it."""
+
+    table: PaperTable
+    line: Line
+    quantity: Quantity
+    paper: float | None
+    paper_deviation: float | None
+    value: float | None
+    deviation: float | None
+    processor: float | None
+    rows: int
+    full: bool  # of the paper's size, and of as many rows
+
+    @property
+    def verdict(self) -> str:
+        """Whether ours is better than the paper's; nothing if one of them is not there, or they cannot be compared."""
+        if self.value is None or self.paper is None or self.table.beside:
+            return ""
+        if math.isnan(self.value):
+            return WORSE
+        apart = self.quantity.better * (self.value - self.paper)
+        near = SAME * abs(self.paper) if self.quantity.absolute is None else self.quantity.absolute
+        return EQUAL if abs(apart) <= near else BETTER if apart > 0 else WORSE
+
+    @property
+    def factor(self) -> float | None:
+        """By how much ours is better (below one: worse); None where differences count."""
+        if not self.value or not self.paper or self.quantity.absolute is not None or math.isnan(self.value):
+            return None
+        return (self.paper / self.value) if self.quantity.better < 0 else self.value / self.paper
+
+    @property
+    def role(self) -> str:
+        return self.table.role(self.line, self.quantity)
+
+    @property
+    def name(self) -> str:
+        return f"table {self.table.number}, {self.line.label}, {self.quantity.heading}"
+
+
+def compare_table(table: PaperTable, records: Records | None) -> list[list[Found]]:
+    """A list per line, an entry per quantity; lines of ours alone if they were measured."""
+    lines = [
+        [_find(table, line, *pair, records) for pair in zip(table.quantities, line.values, strict=True)]
+        for line in table.lines
+    ]
+    return [found for found in lines if not found[0].line.optional or any(f.value is not None for f in found)]
+
+
+def choose_rows(rows: Sequence[Row], *wanted: Where) -> list[Row]:
+    """Those that have what is wanted."""
+    return [row for row in rows if all(_fits(row.get(name), v) for given in wanted for name, v in given.items())]
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) and wanted.endswith("*"):
+        return str(value).startswith(wanted[:-1])
+    if isinstance(wanted, float) and isinstance(value, int | float) and not isinstance(value, bool):
+        return math.isclose(value, wanted, rel_tol=1e-12)
+    return bool(value == wanted)
+
+
+def _find(table: PaperTable, line: Line, quantity: Quantity, paper: Any, records: Records | None) -> Found:
+    mean, deviation = paper if isinstance(paper, tuple) else (paper, None)
+    rows = choose_rows([] if records is None else records.rows, line.where, quantity.where)
+    values = [quantity.scale * v for v in _numbers(rows, quantity.column)]
+    processor = next((found for name in quantity.processor if (found := _numbers(rows, name))), [])
+    full = records is not None and find_job(table.job).is_full(records.settings) and len(values) >= table.count
+    return Found(
+        *(table, line, quantity, mean, deviation),
+        value=_together(values, quantity),
+        deviation=statistics.stdev(values) if quantity.all_of == "mean" and len(values) > 1 else None,
+        processor=statistics.median(processor) if processor else None,
+        rows=len(values),
+        full=full,
+    )
+
+
+def _numbers(rows: Sequence[Row], column: str) -> list[float]:
+    return [float(v) for row in rows if isinstance(v := row.get(column), int | float) and not isinstance(v, bool)]
+
+
+def _together(values: Sequence[float], quantity: Quantity) -> float | None:
+    if not values:
+        return None
+    if any(math.isnan(v) for v in values):
+        return math.nan  # a measure that is not a number is not to be hidden by others
+    if quantity.all_of == "worst":
+        return max(values, key=lambda v: -quantity.better * v)
+    return statistics.fmean(values) if quantity.all_of == "mean" else statistics.median(values)

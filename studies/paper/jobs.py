@@ -1,0 +1,135 @@
+"""Jobs: which studies, with which options, give the paper's tables and figures.
+
+A job is a study at the paper's size and, for a look, at a small one. `size` are the settings that make rows those of
+the paper's experiment; rows of other settings are shown, and said to be of another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cnf.errors import CnfError, nearest
+from studies.options import find_data
+from studies.study import Study
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A study with its options; its name is that of the study, and so is its folder below --out."""
+
+    name: str
+    kind: str  # the part of the key that decides how long a case takes
+    full: Options = field(default_factory=dict)
+    quick: Options = field(default_factory=dict)
+    size: Options = field(default_factory=dict)  # of settings
+    words: str | Callable[[], str] = ""  # the same by hand: `python -m studies NAME` and these
+    guess: tuple[float, float] = (60.0, 10.0)  # seconds of a case, full and quick, where nothing was measured yet
+    clock: tuple[str, ...] = ("case_seconds", "training_seconds", "seconds")  # columns that say how long a case took
+
+    def study(self) -> type[Study]:
+        """The class, wherever the studies are listed."""
+        from studies.listing import list_studies
+
+        known = {study.name: study for study in list_studies()}
+        if self.name not in known:
+            raise CnfError(f"there is no study called {self.name} in this version")
+        return known[self.name]
+
+    def make(self, quick: bool = False) -> Study:
+        """The study, ready to be run; it refuses what cannot be, such as one whose data are not there."""
+        kind, options = self.study(), dict(self.quick if quick else self.full)
+        unknown = [name for name in options if name not in {f.name for f in fields(kind)}]  # type: ignore[arg-type]
+        if unknown:
+            raise CnfError(f"the study {self.name} has no option {', '.join(unknown)}; see studies/paper/jobs.py")
+        if "env" in options:
+            options["env"] = find_data(None, options["env"], f"a folder with {options['env']}") / options["env"]
+        return kind(**{name: _settle(value) for name, value in options.items()})
+
+    @property
+    def command(self) -> str:
+        """How the study is run alone, at the paper's size."""
+        return f"python -m studies {self.name} {_settle(self.words)}".rstrip()
+
+    def is_full(self, settings: Mapping[str, Any]) -> bool:
+        """Whether rows of these settings are of the paper's size."""
+        return all(settings.get(name) == value for name, value in self.size.items())
+
+
+def _settle(value: Any) -> Any:
+    """An option as the study takes it; a function is asked now."""
+    return value() if callable(value) else list(value) if isinstance(value, tuple) else value
+
+
+LIGHT = "env/venice_sunset_1k_512x256.npz"  # in the folder of data
+MATERIAL_METHODS = (
+    *("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren"),
+    *("dot-siren", "hypernet", "layer", "hypernet-kernel"),
+)
+
+
+def known_methods() -> list[str]:
+    """Those of the paper's methods for materials that the library has; others stay gaps."""
+    from cnf.materials.fitting.methods import METHODS
+
+    return [name for name in MATERIAL_METHODS if name in METHODS]
+
+
+JOBS = (
+    Job("light-path", kind="study", guess=(3, 3)),
+    Job(
+        "conditioning",
+        kind="basis",
+        full={"points": 4096, "parameters": 1.3e6, "steps": 30},
+        size={"points": 4096, "parameters": 1.3e6},
+        words="--points 4096 --parameters 1.3e6 --steps 30",
+        guess=(900, 5),
+    ),
+    Job(
+        "advection",
+        kind="method",
+        full={"seeds": 5},
+        quick={"quick": True},
+        size={"side": 32},
+        words="--seeds 5",
+        guess=(40, 4),
+    ),
+    Job("transfer", kind="study", quick={"side": 16, "steps": 3}, size={"side": 32}, guess=(8, 2)),
+    Job("normals", kind="method", quick={"quick": True}, size={"quick": False, "epochs": 50}, guess=(150, 4)),
+    Job(
+        "shapes",
+        kind="method",
+        quick={"shapes": ("spot",), "methods": ("cnf", "paper"), "points": 1000, "resolution": 48},
+        size={"points": 10_000, "resolution": 160},
+        guess=(30, 15),
+    ),
+    Job(
+        "materials",
+        kind="method",
+        full={"quick": False, "count": 100, "methods": known_methods, "env": LIGHT},
+        quick={
+            **{"materials": ("chrome", "blue-fabric"), "methods": known_methods, "size": 64},
+            **{"samples": 40_000, "epochs": 1, "batch": 400},
+        },
+        size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
+        words=lambda: f"--full --count 100 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
+        guess=(600, 12),
+    ),
+)
+
+
+def choose_jobs(names: list[str]) -> list[Job]:
+    """Those named, in the order of the page; all if there are none."""
+    known = {job.name: job for job in JOBS}
+    for name in names:
+        if name not in known:
+            raise CnfError(f"there is no job {name!r}; choose from {', '.join(known)}." + nearest(name, known))
+    return [job for job in JOBS if not names or job.name in names]
+
+
+def find_job(name: str) -> Job:
+    """A job by its name."""
+    return choose_jobs([name])[0]
