@@ -66,6 +66,7 @@ def _settle(value: Any) -> Any:
 
 LIGHT = "env/venice_sunset_1k_512x256.npz"  # in the folder of data
 MATERIAL_METHODS = (
+    *("kernel-grid", "kernel-grid-free"),
     *("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren"),
     *("dot-siren", "hypernet", "layer", "hypernet-kernel"),
 )
@@ -97,7 +98,7 @@ JOBS = (
         words="--seeds 5",
         guess=(40, 4),
     ),
-    Job("transfer", kind="study", quick={"side": 16, "steps": 3}, size={"side": 32}, guess=(8, 2)),
+    Job("transfer", kind="study", quick={"side": 16, "steps": 3, "seeds": 1}, size={"side": 32}, guess=(8, 2)),
     Job("normals", kind="method", quick={"quick": True}, size={"quick": False, "epochs": 50}, guess=(150, 4)),
     Job(
         "shapes",
@@ -109,13 +110,13 @@ JOBS = (
     Job(
         "materials",
         kind="method",
-        full={"quick": False, "count": 100, "methods": known_methods, "env": LIGHT},
+        full={"quick": False, "count": 20, "methods": known_methods, "env": LIGHT},
         quick={
             **{"materials": ("chrome", "blue-fabric"), "methods": known_methods, "size": 64},
             **{"samples": 40_000, "epochs": 1, "batch": 400},
         },
         size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
-        words=lambda: f"--full --count 100 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
+        words=lambda: f"--full --count 20 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
         guess=(600, 12),
     ),
 )
