@@ -23,7 +23,7 @@ from torch.autograd import forward_ad
 from cnf.bases.layers import Sine, push
 
 Pair = Callable[[Tensor, Tensor], None]  # z becomes the value, the other the slope
-Bend = Callable[[Tensor, Tensor, Tensor], None]  # value, slope, and where the second derivative goes
+Bend = Callable[[Tensor, Tensor, Tensor], object]  # value, slope, and where the second derivative goes
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class _DistancesAndSlopes(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x, weight, bias, centre, last, inverse, activation):
-        (count, dimension), (functions, width, outputs) = x.shape, (*weight.shape[:2], last.shape[1])
+        (count, dimension), (functions, outputs, width) = x.shape, last.shape
         distances, slopes = x.new_empty(functions, count), x.new_empty(functions, count, dimension)
         features, back = x.new_empty(functions, count, outputs), x.new_empty(functions, count, width)
         moved, slope = x.new_empty(count, width), x.new_empty(count, width)
@@ -134,7 +134,7 @@ class _DistancesAndSlopes(torch.autograd.Function):
         if torch.is_grad_enabled() or ctx.needs_input_grad[0]:  # create_graph=True, or in the points
             inputs = (x, weight, bias, centre, last, inverse)
             return *_differentiated(ctx, inputs, of_distances, of_slopes), None
-        (count, dimension), (functions, width, outputs) = x.shape, (*weight.shape[:2], last.shape[1])
+        (count, dimension), (functions, outputs, width) = x.shape, last.shape
         d_first = x.new_empty(functions, width, dimension + 1)  # of weight and bias
         d_centre, d_last, d_inverse = torch.empty_like(centre), torch.empty_like(last), torch.zeros_like(inverse)
         slope, along, bend = (x.new_empty(count, width) for _ in range(3))
@@ -174,16 +174,13 @@ def _differentiated(ctx: Any, inputs: tuple[Tensor, ...], *gradients: Tensor) ->
         if not again:
             inputs = tuple(t.detach().requires_grad_(n) for t, n in zip(inputs, ctx.needs_input_grad, strict=False))
         wanted = [t for t, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
-        found = iter(
-            torch.autograd.grad(
-                _by_plain_operations(*inputs, ctx.activation.layer), wanted, gradients, create_graph=again
-            )
-        )
+        outputs = _by_plain_operations(ctx.activation.layer, *inputs)
+        found = iter(torch.autograd.grad(outputs, wanted, gradients, create_graph=again))
     return [next(found) if needed else None for needed in ctx.needs_input_grad[: len(inputs)]]
 
 
 def _by_plain_operations(
-    x: Tensor, weight: Tensor, bias: Tensor, centre: Tensor, last: Tensor, inverse: Tensor, layer: nn.Module
+    layer: nn.Module, x: Tensor, weight: Tensor, bias: Tensor, centre: Tensor, last: Tensor, inverse: Tensor
 ) -> tuple[Tensor, Tensor]:
     hidden, last = x @ weight.mT + bias[:, None], last.to(x.dtype)  # (n, P, H)
     bundle = push(layer, {(0,): hidden, (1,): hidden.new_ones(1, 1, 1)})
