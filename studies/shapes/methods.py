@@ -12,6 +12,7 @@ from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
 from cnf.meshes.mesh import Mesh
+from cnf.shapes.clouds.preparation import Prepared
 from studies.shapes.peers import read_peak_memory
 
 PSEUDO = 0.01  # how far pseudo-normal points lie from the surface, for shapes of size 2
@@ -38,7 +39,9 @@ OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
 }
 
 
-def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: str, **changes: Any) -> Made:
+def run_ours(
+    points: np.ndarray | Prepared, normals: np.ndarray | None, resolution: int, method: str, **changes: Any
+) -> Made:
     """One of OURS: a field with exact or pseudo-normal conditions, and its mesh."""
     from cnf.shapes.reconstruction.reconstruct import reconstruct
 
@@ -50,6 +53,20 @@ def run_ours(points: np.ndarray, normals: np.ndarray, resolution: int, method: s
         "field_seconds": result.seconds["preparation"] + result.seconds["solve"],
     }
     return Made(result.mesh, how, measured)
+
+
+def run_trained(points: np.ndarray, normals: np.ndarray, resolution: int, method: str = "cnf-trained") -> Made:
+    """As `cnf`, with a support that was trained; exact at every step of the training."""
+    from cnf.shapes.clouds.cloud import PointCloud
+    from cnf.shapes.clouds.preparation import prepare_cloud
+    from studies.shapes.training import train_support
+
+    cloud = prepare_cloud(PointCloud(points, normals), most=None)
+    support, history = train_support(cloud)
+    made = run_ours(cloud, None, resolution, "cnf", support=support)
+    start, best = history.loss[0], history.best_loss
+    course = f"{len(history)} steps, eikonal loss {start:.3g} to {best:.3g}, conditions to {max(history.residual):.0e}"
+    return replace(made, setting=f"{made.setting}; {course}")
 
 
 def run_scipy(points: np.ndarray, normals: np.ndarray, resolution: int, method: str = "scipy-tps") -> Made:
@@ -65,7 +82,11 @@ def run_scipy(points: np.ndarray, normals: np.ndarray, resolution: int, method: 
     return Made(made.mesh, f"{NEIGHBOURS} neighbours, pseudo-normals {PSEUDO:g}, our grid and following")
 
 
-METHODS: dict[str, Callable[..., Made]] = {**dict.fromkeys(OURS, run_ours), "scipy-tps": run_scipy}
+METHODS: dict[str, Callable[..., Made]] = {
+    **dict.fromkeys(OURS, run_ours),
+    "cnf-trained": run_trained,
+    "scipy-tps": run_scipy,
+}
 
 
 def run_timed(method: str, points: np.ndarray, normals: np.ndarray, resolution: int, **changes: Any) -> Made:

@@ -49,7 +49,7 @@ class Shapes(Study):
         Names,
         typer.Option(
             metavar="NAMES",
-            help="Ours: cnf, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
+            help="Ours: cnf, cnf-trained, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
             "others: scipy-tps, open3d-..., pymeshlab-...; default: all.",
         ),
     ] = None

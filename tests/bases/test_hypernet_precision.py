@@ -130,28 +130,37 @@ def test_softplus_beyond_its_threshold(scale: float):
     z = scale * torch.linspace(-3, 3, 101, dtype=torch.float64)
     activation = activation_of(nn.Softplus(10.0))
     assert activation is not None
-    value, slope = activation.pair(z)
+    value, slope = z.clone(), torch.empty_like(z)
+    activation.pair(value, slope)
     wanted = torch.func.vmap(torch.func.grad(lambda t: nn.functional.softplus(t, 10.0)))(z)
     assert torch.equal(value, nn.functional.softplus(z, 10.0))
     assert (slope - wanted).abs().max() <= 1e-15
 
 
-def test_more_derivatives_are_an_error():
-    """Second derivatives, derivatives in the points and forward mode: refused aloud, never a silent zero."""
-    activation = activation_of(nn.Tanh())
+@pytest.mark.parametrize("layer", [nn.Softplus(10.0), nn.Tanh(), Sine(2.0)], ids=repr)
+def test_gradients_of_gradients_and_in_the_points(layer: nn.Module):
+    """torch's own checks by finite differences, of what goes by plain operations: in all arguments, twice."""
+    activation = activation_of(layer)
     assert activation is not None
-    x, *rest = arguments()
-    weight = rest[0].clone().requires_grad_()
-    s, _ = distances_and_slopes(x, weight, *rest[1:], activation)
-    with pytest.raises(RuntimeError, match="only once"):
-        torch.autograd.grad(s.sum() + weight.square().sum(), weight, create_graph=True)
-    moving = x.clone().requires_grad_()
-    s, _ = distances_and_slopes(moving, weight, *rest[1:], activation)
-    with pytest.raises(RuntimeError, match="points"):
-        s.sum().backward()
-    for nested in (torch.func.jacfwd, torch.func.jacrev):
-        with pytest.raises(RuntimeError):
-            nested(lambda t: distances_and_slopes(t, *rest, activation)[0].sum())(x)
+    every = [t.requires_grad_() for t in arguments()]
+    assert torch.autograd.gradcheck(lambda *t: distances_and_slopes(*t, activation), every)
+    assert torch.autograd.gradgradcheck(lambda *t: distances_and_slopes(*t, activation), every)
+
+
+def test_forward_mode_and_transforms():
+    """The slope of a row along a direction by jvp, through rows that are fused elsewhere: that of central differences.
+
+    Forward mode through a function with a gradient of its own is an error or a zero; rows must not take it then.
+    """
+    evaluator, along, step = build("softplus").snapshot(), torch.ones_like(PLACES), 1e-6
+    _, found = torch.func.jvp(lambda x: evaluator.rows(x, FIRST), (PLACES,), (along,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(PLACES, along)
+        other = torch.autograd.forward_ad.unpack_dual(evaluator.rows(dual, FIRST)).tangent
+    after, before = (evaluator.rows(PLACES + sign * step * along, FIRST) for sign in (1, -1))
+    wanted = (after - before) / (2 * step)
+    assert (found - wanted).abs().max() <= 1e-7 * wanted.abs().max()
+    assert (other - wanted).abs().max() <= 1e-7 * wanted.abs().max()
 
 
 # -- the loss --------------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_terms_of_siren():
     normals = torch.tensor([[1.0, 0.0]])
     terms = siren.siren_terms(torch.tensor([0.5, 0.0]), torch.tensor([[-2.0, 0.0], [0.0, 2.0]]), normals)
     found = {name: float(value) for name, value in terms.items()}
-    assert found == pytest.approx({"surface": 1500.0, "direction": 200.0, "eikonal": 50.0, "elsewhere": 100.0})
+    assert found == pytest.approx({"surface": 1500.0, "direction": 6000.0, "eikonal": 1500.0, "elsewhere": 100.0})
 
 
 def test_hermite_refuses_contradictions():

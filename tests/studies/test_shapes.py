@@ -9,12 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.preparation import prepare_cloud
 from cnf.shapes.files.writing import write_mesh
+from cnf.shapes.reconstruction.reconstruct import NEIGHBOURS, typical_reach
 from studies.__main__ import run
-from studies.shapes import starting, torus
+from studies.shapes import starting, torus, training
 from studies.shapes.collection import fit_to_cube
 from studies.shapes.scaling import Scaling, fit_exponent
 from studies.shapes.tables import make_tables
@@ -67,6 +71,23 @@ def test_peers_that_are_not_there() -> None:
         starting.list_peers(Path("/no/such/python"))
     with pytest.raises(CnfError, match="cannot run the other methods"):
         starting.list_peers(Path("/bin/false"))
+
+
+def test_training_the_support_keeps_conditions() -> None:
+    """400 points of the unit sphere: along three steps the eikonal loss falls, the support moves, conditions hold.
+
+    Points of the loss are drawn no farther from a data point, in every coordinate, than told.
+    """
+    points = np.random.default_rng(1).normal(size=(400, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    cloud = prepare_cloud(PointCloud(points, points))
+    support, history = training.train_support(cloud, steps=3)
+    assert history.best_loss < history.loss[0]
+    assert support != pytest.approx(typical_reach(cloud.points, NEIGHBOURS), rel=1e-3)
+    assert max(history.residual) <= 1e-10 and len(history) == 3
+    shell = training.Shell(points, 0.01)
+    drawn = shell.random(50, torch.Generator().manual_seed(0)).numpy()
+    assert np.abs(drawn[:, None] - points).max(axis=2).min(axis=1).max() <= 0.01
 
 
 @pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="no environment with open3d")

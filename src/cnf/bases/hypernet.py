@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cnf.bases.anchors import Anchors, anchor_points
 from cnf.bases.basis import Evaluator, SnapshotBasis
 from cnf.bases.chain import highest
-from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes
+from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes, may_fuse
 from cnf.bases.hypernetwork import (
     MEMORY,
     Hypernetwork,
@@ -181,23 +181,20 @@ class GeneratedKernel:
     precision: torch.dtype | None = None  # None: that of the points
 
     def in_precision(self, precision: torch.dtype) -> GeneratedKernel:
-        """The same functions for a loss: encoders evaluated in another precision, the kernel in that of the points.
-
-        Value and slopes of encoders with one hidden layer take a way of their own, about twice as fast in the same
-        precision, which is differentiable once and not in the points.
-        """
+        """The same functions for a loss: encoders evaluated in another precision, the kernel in that of the points."""
         return replace(self, precision=precision)
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
-        first_order = self.kernel.distance and highest(requests) <= 1 and last_linear(self.encoder) is not None
-        derive = self._first_order_argument if first_order else self._argument
-        if first_order and len(indices) > 1 and self.precision is not None and self._one_hidden_layer():
-            derive = self._fused_argument
+        last = last_linear(self.encoder)
+        first_order = self.kernel.distance and highest(requests) <= 1 and last is not None
+        derive, apart = self._first_order_argument if first_order else self._argument, ""
+        if last is not None and first_order and len(indices) > 1 and self._one_hidden_layer() and may_fuse():
+            derive, apart = self._fused_argument, f"{last[1]}.weight"  # which it converts function by function
 
         def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
-            tables, at = converted(own, points, self.precision)
-            argument = derive(at, tables, indices)
+            tables, at = converted({n: t for n, t in own.items() if n != apart}, points, self.precision)
+            argument = derive(at, {**tables, apart: own[apart]} if apart else tables, indices)
             turned = {i: None if v is None else v.T.to(points.dtype) for i, v in argument.items()}  # (P, n)
             s = turned.pop(indices[0])
             assert s is not None
@@ -252,7 +249,8 @@ class GeneratedKernel:
         centre = encode_own(body, inner, own["anchors"])  # (n, H)
         first = next(iter(body._modules))
         hidden, bias = inner[f"{first}.weight"], inner[f"{first}.bias"]
-        s, slopes = distances_and_slopes(x, hidden, bias, centre, weight, self._inverse(weight), activation)
+        inverse = self._inverse(weight).to(x.dtype)
+        s, slopes = distances_and_slopes(x, hidden, bias, centre, weight, inverse, activation)
         return {index: slopes[..., index.index(1)] if sum(index) else s for index in indices}
 
     def _one_hidden_layer(self) -> bool:

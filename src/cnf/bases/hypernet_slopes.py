@@ -3,30 +3,34 @@
 A training step spends its time here. What comes in: points (P, D) and the parameters of n generated networks
 phi_j(x) = W_j a(V_j x + b_j); what goes out: s_j(x) = |phi_j(x) - phi_j(anchor_j)|^2, scaled by the kernel's lengths,
 and its gradient in x. One function at a time, so that its matrices stay in the cache, and a gradient written out, so
-that nothing is kept that can do without: six large products per function, forward and backward together.
+that nothing is kept that can do without: six large products per function, forward and backward together. Whatever is
+as large as the hidden layer lies in memory that all functions use in turn: fresh memory costs more than the arithmetic.
 
-It is differentiable once, in everything but the points; asking for more is an error, not a wrong number.
+Gradients of gradients and gradients in the points are there too, by plain operations and less fast.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
-from cnf.bases.layers import Sine
+from cnf.bases.layers import Sine, push
 
-Pair = Callable[[Tensor], tuple[Tensor, Tensor]]  # z -> value and slope
-Bend = Callable[[Tensor, Tensor], Tensor]  # value, slope -> second derivative, in memory of its own
+Pair = Callable[[Tensor, Tensor], None]  # z becomes the value, the other the slope
+Bend = Callable[[Tensor, Tensor, Tensor], object]  # value, slope, and where the second derivative goes
 
 
 @dataclass(frozen=True)
 class Activation:
-    """a and a' of z, and a'' from these two: backward needs no z."""
+    """a and a' of z, and a'' from these two: backward needs no z. All of them write into memory that is given."""
 
+    layer: nn.Module
     pair: Pair
     bend: Bend
 
@@ -36,31 +40,39 @@ def activation_of(layer: nn.Module) -> Activation | None:
     if type(layer) is nn.Softplus:
         return _softplus(layer)
     if type(layer) is nn.Tanh:
-        return Activation(_tanh_pair, lambda value, slope: (value * slope).mul_(-2))
+        return Activation(layer, _tanh_pair, lambda value, slope, out: torch.mul(value, slope, out=out).mul_(-2))
     if type(layer) is Sine:
         omega = layer.omega
-        return Activation(
-            lambda z: (torch.sin(omega * z), torch.cos(omega * z).mul_(omega)),
-            lambda value, slope: value * -(omega**2),
-        )
+
+        def pair(z: Tensor, slope: Tensor) -> None:
+            torch.cos(z.mul_(omega), out=slope).mul_(omega)
+            z.sin_()
+
+        return Activation(layer, pair, lambda value, slope, out: torch.mul(value, -(omega**2), out=out))
     return None
 
 
 def _softplus(layer: nn.Softplus) -> Activation:
     beta, threshold = float(layer.beta), float(layer.threshold)
 
-    def pair(z: Tensor) -> tuple[Tensor, Tensor]:
-        slope = torch.sigmoid(beta * z)
-        if float(z.max()) * beta > threshold:  # torch switches to the identity there; so does its derivative
-            slope.masked_fill_(beta * z > threshold, 1.0)
-        return nn.functional.softplus(z, beta, threshold), slope
+    def pair(z: Tensor, slope: Tensor) -> None:
+        torch.mul(z, beta, out=slope)
+        rounded = math.exp(-threshold) < torch.finfo(z.dtype).eps / 4  # the slope is one there by itself
+        beyond = None if rounded or float(slope.max()) <= threshold else slope > threshold
+        slope.sigmoid_()
+        if beyond is not None:  # torch switches to the identity there; so does its derivative
+            slope.masked_fill_(beyond, 1.0)
+        torch.ops.aten.softplus.out(z, beta, threshold, out=z)
 
-    return Activation(pair, lambda value, slope: (1 - slope).mul_(slope).mul_(beta))
+    def bend(value: Tensor, slope: Tensor, out: Tensor) -> None:
+        torch.addcmul(slope, slope, slope, value=-1, out=out).mul_(beta)
+
+    return Activation(layer, pair, bend)
 
 
-def _tanh_pair(z: Tensor) -> tuple[Tensor, Tensor]:
-    value = torch.tanh(z)
-    return value, torch.addcmul(torch.ones_like(value), value, value, value=-1)
+def _tanh_pair(z: Tensor, slope: Tensor) -> None:
+    z.tanh_()
+    torch.addcmul(slope.fill_(1.0), z, z, value=-1, out=slope)
 
 
 def distances_and_slopes(
@@ -69,9 +81,16 @@ def distances_and_slopes(
     """s (n, P) and its gradient (n, P, D).
 
     x (P, D); weight (n, H, D), bias (n, H) of the hidden layer; centre (n, H), the hidden layer at the anchors; last
-    (n, F, H); inverse (F,), one over the squared length of every feature.
+    (n, F, H); inverse (F,), one over the squared length of every feature. All in the precision of the points, but for
+    `last`, of which one function at a time is converted: it is most of what there is.
     """
     return _DistancesAndSlopes.apply(x, weight, bias, centre, last, inverse, activation)
+
+
+def may_fuse() -> bool:
+    """False where torch looks into operations (transforms, forward mode, compilers), which needs plain ones."""
+    looked_into = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return not (looked_into or torch.compiler.is_compiling())
 
 
 class _DistancesAndSlopes(torch.autograd.Function):
@@ -84,50 +103,89 @@ class _DistancesAndSlopes(torch.autograd.Function):
         d back = 2 v a',   d (inverse f) = W d back,   d f = inverse (2 g f + W d back),   d m = W^T d f,
         d W = (inverse f)^T d back + (d f)^T m,   d inverse = sum (g f + W d back) f,
         d z = d m a' + 2 v back a'',   d V = (d z)^T x + 2 (back a')^T h.
+
+    Kept are f and back; m and a' are cheaper to find again than to keep. The two products of d W are one, their factors
+    on top of each other.
     """
 
     @staticmethod
     def forward(ctx: Any, x, weight, bias, centre, last, inverse, activation):
-        count, functions = x.shape[0], weight.shape[0]
-        distances, slopes = x.new_empty(functions, count), x.new_empty(functions, count, x.shape[1])
-        kept = []
+        (count, dimension), (functions, outputs, width) = x.shape, last.shape
+        distances, slopes = x.new_empty(functions, count), x.new_empty(functions, count, dimension)
+        features, back = x.new_empty(functions, count, outputs), x.new_empty(functions, count, width)
+        moved, slope = x.new_empty(count, width), x.new_empty(count, width)
+        scaled, converted = x.new_empty(count, outputs), x.new_empty(last.shape[1:])
         for j in range(functions):
-            moved, slope = activation.pair(torch.addmm(bias[j], x, weight[j].T))  # (P, H)
+            linear = last[j] if last.dtype == x.dtype else converted.copy_(last[j])
+            activation.pair(torch.addmm(bias[j], x, weight[j].T, out=moved), slope)
             moved -= centre[j]
-            features = moved @ last[j].T  # (P, F)
-            scaled = features * inverse
-            torch.linalg.vecdot(features, scaled, out=distances[j])
-            back = scaled @ last[j]  # (P, H)
-            torch.mm(back * slope, weight[j], out=slopes[j])
-            kept += [moved, slope, features, back]
+            torch.mm(moved, linear.T, out=features[j])
+            torch.mul(features[j], inverse, out=scaled)
+            torch.linalg.vecdot(features[j], scaled, out=distances[j])
+            torch.mm(scaled, linear, out=back[j])
+            torch.mm(torch.mul(back[j], slope, out=moved), weight[j], out=slopes[j])
         ctx.activation = activation
-        ctx.save_for_backward(x, weight, centre, last, inverse, *kept)
+        ctx.save_for_backward(x, weight, bias, centre, last, inverse, features, back)
         return distances, slopes.mul_(2)
 
     @staticmethod
     def backward(ctx: Any, of_distances, of_slopes):
-        x, weight, centre, last, inverse, *kept = ctx.saved_tensors
-        if ctx.needs_input_grad[0]:
-            raise RuntimeError("networks evaluated in a precision of their own are not differentiable in the points")
-        if torch.is_grad_enabled():  # create_graph=True; torch's own once_differentiable may drop a part in silence
-            raise RuntimeError("networks evaluated in a precision of their own are differentiable only once")
-        d_weight, d_bias = torch.empty_like(weight), torch.empty_like(centre)
+        x, weight, bias, centre, last, inverse, features, back = ctx.saved_tensors
+        if torch.is_grad_enabled() or ctx.needs_input_grad[0]:  # create_graph=True, or in the points
+            inputs = (x, weight, bias, centre, last, inverse)
+            return *_differentiated(ctx, inputs, of_distances, of_slopes), None
+        (count, dimension), (functions, outputs, width) = x.shape, last.shape
+        d_first = x.new_empty(functions, width, dimension + 1)  # of weight and bias
         d_centre, d_last, d_inverse = torch.empty_like(centre), torch.empty_like(last), torch.zeros_like(inverse)
-        for j in range(weight.shape[0]):
-            moved, slope, features, back = kept[4 * j : 4 * j + 4]
+        slope, along, bend = (x.new_empty(count, width) for _ in range(3))
+        upper, lower = x.new_empty(2, count, outputs), x.new_empty(2, count, width)  # d W = upper^T lower
+        (of_features, scaled), (moved, of_back) = upper, lower
+        of_moved, converted = x.new_empty(count, width), x.new_empty(last.shape[1:])
+        placed = torch.cat([x, x.new_ones(count, 1)], dim=1)
+        for j in range(functions):
+            linear = last[j] if last.dtype == x.dtype else converted.copy_(last[j])
             g, h = of_distances[j][:, None], 2 * of_slopes[j]  # (P, 1), (P, D)
-            along = h @ weight[j].T  # (P, H), 2 v
-            of_back = along * slope
-            through = of_back @ last[j].T  # (P, F)
-            d_inverse += through.addcmul(features, g).mul_(features).sum(dim=0)
-            of_features = through.addcmul_(features, g, value=2).mul_(inverse)
-            of_moved = of_features @ last[j]  # (P, H)
-            torch.mm(of_features.T, moved, out=d_last[j])
-            d_last[j].addmm_((features * inverse).T, of_back)
+            ctx.activation.pair(torch.addmm(bias[j], x, weight[j].T, out=moved), slope)
+            ctx.activation.bend(moved, slope, bend)
+            moved -= centre[j]
+            torch.mm(h, weight[j].T, out=along)  # 2 v
+            torch.mul(along, slope, out=of_back)
+            torch.mm(of_back, linear.T, out=of_features)
+            torch.mul(features[j], g, out=scaled)
+            d_inverse += torch.linalg.vecdot(of_features.add_(scaled), features[j], dim=0)
+            of_features.add_(scaled).mul_(inverse)
+            torch.mul(features[j], inverse, out=scaled)
+            torch.mm(of_features, linear, out=of_moved)
+            if last.dtype == x.dtype:
+                torch.mm(upper.view(2 * count, outputs).T, lower.view(2 * count, width), out=d_last[j])
+            else:
+                d_last[j] = torch.mm(upper.view(2 * count, outputs).T, lower.view(2 * count, width), out=converted)
             torch.sum(of_moved, dim=0, out=d_centre[j]).neg_()
-            bend = ctx.activation.bend(moved + centre[j], slope)
-            of_z = of_moved.mul_(slope).addcmul_(along.mul_(back), bend)
-            torch.mm(of_z.T, x, out=d_weight[j])
-            d_weight[j].addmm_((back * slope).T, h)
-            torch.sum(of_z, dim=0, out=d_bias[j])
-        return None, d_weight, d_bias, d_centre, d_last, d_inverse, None
+            of_moved.mul_(slope).addcmul_(along.mul_(back[j]), bend)  # d z
+            torch.mm(of_moved.T, placed, out=d_first[j])
+            d_first[j, :, :-1].addmm_(slope.mul_(back[j]).T, h)
+        return None, d_first[..., :-1], d_first[..., -1], d_centre, d_last, d_inverse, None
+
+
+def _differentiated(ctx: Any, inputs: tuple[Tensor, ...], *gradients: Tensor) -> list[Tensor | None]:
+    """The gradients of the inputs by plain operations: they can be differentiated again."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        if not again:
+            inputs = tuple(t.detach().requires_grad_(n) for t, n in zip(inputs, ctx.needs_input_grad, strict=False))
+        wanted = [t for t, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
+        outputs = _by_plain_operations(ctx.activation.layer, *inputs)
+        found = iter(torch.autograd.grad(outputs, wanted, gradients, create_graph=again))
+    return [next(found) if needed else None for needed in ctx.needs_input_grad[: len(inputs)]]
+
+
+def _by_plain_operations(
+    layer: nn.Module, x: Tensor, weight: Tensor, bias: Tensor, centre: Tensor, last: Tensor, inverse: Tensor
+) -> tuple[Tensor, Tensor]:
+    hidden, last = x @ weight.mT + bias[:, None], last.to(x.dtype)  # (n, P, H)
+    bundle = push(layer, {(0,): hidden, (1,): hidden.new_ones(1, 1, 1)})
+    value, slope = bundle[0,], bundle[1,]
+    assert value is not None and slope is not None
+    features = (value - centre[:, None]) @ last.mT
+    scaled = features * inverse
+    return (features * scaled).sum(dim=-1), 2 * ((scaled @ last) * slope) @ weight

@@ -197,7 +197,7 @@ class Eikonal(PointLoss):
     """The mean of (|grad f| - 1)^2 over the spatial coordinates: zero for a signed distance.
 
     With several channels say which one is the distance: `channel="d"`. `precision=torch.float32` evaluates generated
-    networks in single precision for this term only: about three times as fast, the loss and its gradient right to about
+    networks in single precision for this term only: up to three times as fast, the loss and its gradient right to about
     six digits, the conditions as exact as before.
     """
 
