@@ -10,57 +10,12 @@ It is differentiable once, in everything but the points; asking for more is an e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cnf.bases.layers import Sine
-
-Pair = Callable[[Tensor], tuple[Tensor, Tensor]]  # z -> value and slope
-Bend = Callable[[Tensor, Tensor], Tensor]  # value, slope -> second derivative, in memory of its own
-
-
-@dataclass(frozen=True)
-class Activation:
-    """a and a' of z, and a'' from these two: backward needs no z."""
-
-    pair: Pair
-    bend: Bend
-
-
-def activation_of(layer: nn.Module) -> Activation | None:
-    """The rule of an activation whose second derivative follows from value and slope; None for any other."""
-    if type(layer) is nn.Softplus:
-        return _softplus(layer)
-    if type(layer) is nn.Tanh:
-        return Activation(_tanh_pair, lambda value, slope: (value * slope).mul_(-2))
-    if type(layer) is Sine:
-        omega = layer.omega
-        return Activation(
-            lambda z: (torch.sin(omega * z), torch.cos(omega * z).mul_(omega)),
-            lambda value, slope: value * -(omega**2),
-        )
-    return None
-
-
-def _softplus(layer: nn.Softplus) -> Activation:
-    beta, threshold = float(layer.beta), float(layer.threshold)
-
-    def pair(z: Tensor) -> tuple[Tensor, Tensor]:
-        slope = torch.sigmoid(beta * z)
-        if float(z.max()) * beta > threshold:  # torch switches to the identity there; so does its derivative
-            slope.masked_fill_(beta * z > threshold, 1.0)
-        return nn.functional.softplus(z, beta, threshold), slope
-
-    return Activation(pair, lambda value, slope: (1 - slope).mul_(slope).mul_(beta))
-
-
-def _tanh_pair(z: Tensor) -> tuple[Tensor, Tensor]:
-    value = torch.tanh(z)
-    return value, torch.addcmul(torch.ones_like(value), value, value, value=-1)
+from cnf.bases.activations import Activation
 
 
 def distances_and_slopes(
