@@ -56,7 +56,7 @@ def tanh_in_place(z: Tensor) -> Tensor:
 
 def _tanh_pair(z: Tensor) -> tuple[Tensor, Tensor]:
     value = tanh_in_place(z)
-    return value, torch.square(value).neg_().add_(1)
+    return value, torch.addcmul(value.new_ones(()), value, value, value=-1)
 
 
 def _sine(omega: float) -> Activation:

@@ -23,7 +23,7 @@ from cnf.bases.encoders import LayeredEncoder
 from cnf.bases.layers import is_altered
 from cnf.bases.precision import without_autocast
 
-CACHE = 3 * 2**15  # numbers of all layers in one piece: with slopes and gradients about what a second-level cache holds
+CACHE = 3 * 2**17  # numbers of all layers in one piece, 3 MB: a few such pieces stay in the cache
 LEAST_POINTS = 256  # in a piece, however wide the network: else its weights would be read more than used
 
 Tables = dict[str, Tensor]  # parameters of all functions, (n, *shape), by name
