@@ -97,6 +97,7 @@ class Conditioning(Study):
             )
         if history.stopped == "interrupted":
             raise KeyboardInterrupt
+        unfinished.unlink()
         conditions = [*history.condition, math.exp(history.final_loss)]  # entry k: after k updates
         return {
             "parameters": sum(p.numel() for p in field.basis.parameters() if p.requires_grad),

@@ -115,24 +115,27 @@ class _Values(torch.autograd.Function):
     def backward(ctx: Any, of_values: Tensor):
         x, *tables = ctx.saved_tensors
         wanted = [k for k, needed in enumerate(ctx.needs_input_grad[4:]) if needed]
-        found: list[Tensor | None] = [None] * len(tables)
+        gradients: Sequence[Tensor]
         if torch.is_grad_enabled():  # create_graph=True
             named = dict(zip(ctx.chain.names, tables, strict=True))
             values = ctx.by_autograd(x, named, of_values.shape[1])
-            own = torch.autograd.grad(values, [tables[k] for k in wanted], of_values, create_graph=True)
-            for k, gradient in zip(wanted, own, strict=True):
-                found[k] = gradient
-            return None, None, None, None, *found
-        columns = x.T.contiguous()
-        gradients = [torch.zeros(table.shape, dtype=table.dtype, device=table.device) for table in tables]
-        with without_autocast(x.device):  # a region around the backward pass alone
-            for group, part in _pieces(ctx.chain, tables, x.shape[0], ctx.memory):
-                own = [table[group] for table in tables]
-                sums = [gradient[group] for gradient in gradients]
-                add_gradients(ctx.chain, columns[:, part], own, of_values[group, :, part], sums)
-        for k in wanted:
-            found[k] = gradients[k]
-        return None, None, None, None, *found
+            gradients = torch.autograd.grad(values, [tables[k] for k in wanted], of_values, create_graph=True)
+        else:
+            every = _summed(ctx.chain, x, tables, of_values.contiguous(), ctx.memory)  # it comes by points
+            gradients = [every[k] for k in wanted]
+        found = dict(zip(wanted, gradients, strict=True))
+        return None, None, None, None, *(found.get(k) for k in range(len(tables)))
+
+
+def _summed(chain: Chain, x: Tensor, tables: Sequence[Tensor], of_values: Tensor, memory: int) -> list[Tensor]:
+    """The gradient in every table, piece by piece."""
+    columns = x.T.contiguous()
+    gradients = [torch.zeros(table.shape, dtype=table.dtype, device=table.device) for table in tables]
+    with without_autocast(x.device):  # a region around the backward pass alone
+        for group, part in _pieces(chain, tables, x.shape[0], memory):
+            sums = [gradient[group] for gradient in gradients]
+            add_gradients(chain, columns[:, part], [t[group] for t in tables], of_values[group, :, part], sums)
+    return gradients
 
 
 def evaluate(chain: Chain, columns: Tensor, tables: Sequence[Tensor]) -> Tensor:
