@@ -240,9 +240,9 @@ def test_memory_bounds_every_network_evaluation(kind: str, monkeypatch):
         seen.append(next(iter(parameters.values())).shape[0] * x.shape[0])
         return bundles(network, parameters, x, indices)
 
-    def watched_values(chain, columns, tables):
+    def watched_values(chain, columns, tables, scratch):
         seen.append(tables[0].shape[0] * columns.shape[1])
-        return values(chain, columns, tables)
+        return values(chain, columns, tables, scratch)
 
     torch.manual_seed(0)
     basis = SAMPLES[kind](1)

@@ -1,13 +1,14 @@
 """Activations of generated networks, written out for gradients that are written out too.
 
 Each gives its value, its value and slope together, and the second derivative from these two, so that nothing else has
-to be kept. What they are given belongs to them: they may write into it.
+to be kept. What they are given belongs to them: they may write into it. Slopes are written into `out` if it is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,8 +17,13 @@ from torch import Tensor, nn
 from cnf.bases.layers import Sine
 
 Value = Callable[[Tensor], Tensor]  # z -> value
-Pair = Callable[[Tensor], tuple[Tensor, Tensor]]  # z -> value and slope
 Bend = Callable[[Tensor, Tensor], Tensor]  # value, slope -> second derivative, in memory of its own
+
+
+class Pair(Protocol):
+    """z -> value and slope."""
+
+    def __call__(self, z: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -54,15 +60,15 @@ def tanh_in_place(z: Tensor) -> Tensor:
     return z
 
 
-def _tanh_pair(z: Tensor) -> tuple[Tensor, Tensor]:
+def _tanh_pair(z: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
     value = tanh_in_place(z)
-    return value, torch.addcmul(value.new_ones(()), value, value, value=-1)
+    return value, torch.addcmul(value.new_ones(()), value, value, value=-1, out=out)
 
 
 def _sine(omega: float) -> Activation:
-    def pair(z: Tensor) -> tuple[Tensor, Tensor]:
+    def pair(z: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         phase = z.mul_(omega)
-        slope = torch.cos(phase).mul_(omega)
+        slope = torch.cos(phase, out=out).mul_(omega)
         return phase.sin_(), slope
 
     return Activation(lambda z: z.mul_(omega).sin_(), pair, lambda value, slope: value * -(omega**2))
@@ -74,8 +80,8 @@ def _softplus(layer: nn.Softplus) -> Activation:
     def value(z: Tensor) -> Tensor:
         return nn.functional.softplus(z, beta, threshold)
 
-    def pair(z: Tensor) -> tuple[Tensor, Tensor]:
-        slope = torch.sigmoid(beta * z)
+    def pair(z: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        slope = torch.sigmoid(beta * z, out=out)
         if z.numel() and float(z.max()) * beta > threshold:  # torch switches to the identity there; so does its slope
             slope.masked_fill_(beta * z > threshold, 1.0)
         return value(z), slope

@@ -10,6 +10,7 @@ also serves where this one cannot be used (points that are differentiated in, tr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +96,27 @@ def generated_values(chain: Chain, x: Tensor, tables: Tables, memory: int, by_au
     return _Values.apply(x, chain, memory, by_autograd, *(tables[name] for name in chain.names))
 
 
+class Scratch:
+    """Memory that every piece uses again, in the same order: fresh pages for each would cost as much as its tanh."""
+
+    def __init__(self, like: Tensor):
+        self._like, self._kept, self._next = like, list[Tensor](), 0
+
+    def begin(self) -> Scratch:
+        """All of it is free again."""
+        self._next = 0
+        return self
+
+    def take(self, *shape: int) -> Tensor:
+        size = math.prod(shape)
+        if self._next == len(self._kept):
+            self._kept.append(self._like.new_empty(size))
+        elif self._kept[self._next].numel() < size:
+            self._kept[self._next] = self._like.new_empty(size)
+        self._next += 1
+        return self._kept[self._next - 1][:size].view(shape)
+
+
 class _Values(torch.autograd.Function):
     """With a_0 = x^T and points as columns, layer by layer z = W a + b, a = s(z). Backwards, from the gradient g of the
     values: g <- g s'(z) at an activation; d W = g a^T, d b = sum g, g <- W^T g at a linear layer.
@@ -107,8 +129,10 @@ class _Values(torch.autograd.Function):
         last = next(layer for layer in reversed(chain.layers) if isinstance(layer, Linear))
         columns = x.T.contiguous()  # (D, P)
         values = x.new_empty(tables[0].shape[0], tables[last.weight].shape[1], x.shape[0])
+        scratch = Scratch(values)
         for group, part in _pieces(chain, tables, x.shape[0], memory):
-            values[group, :, part] = evaluate(chain, columns[:, part], [table[group] for table in tables])
+            own = [table[group] for table in tables]
+            values[group, :, part] = evaluate(chain, columns[:, part], own, scratch.begin())
         return values
 
     @staticmethod
@@ -131,23 +155,30 @@ def _summed(chain: Chain, x: Tensor, tables: Sequence[Tensor], of_values: Tensor
     """The gradient in every table, piece by piece."""
     columns = x.T.contiguous()
     gradients = [torch.zeros(table.shape, dtype=table.dtype, device=table.device) for table in tables]
+    scratch = Scratch(of_values)
     with without_autocast(x.device):  # a region around the backward pass alone
         for group, part in _pieces(chain, tables, x.shape[0], memory):
             sums = [gradient[group] for gradient in gradients]
-            add_gradients(chain, columns[:, part], [t[group] for t in tables], of_values[group, :, part], sums)
+            own = [table[group] for table in tables]
+            add_gradients(chain, columns[:, part], own, of_values[group, :, part], sums, scratch.begin())
     return gradients
 
 
-def evaluate(chain: Chain, columns: Tensor, tables: Sequence[Tensor]) -> Tensor:
+def evaluate(chain: Chain, columns: Tensor, tables: Sequence[Tensor], scratch: Scratch) -> Tensor:
     """Values (n, F, p) at points given as columns (D, p)."""
     value = columns.expand(tables[0].shape[0], -1, -1)
     for layer in chain.layers:
-        value = _mapped(layer, value, tables) if isinstance(layer, Linear) else layer.value(value)
+        value = _mapped(layer, value, tables, scratch) if isinstance(layer, Linear) else layer.value(value)
     return value
 
 
 def add_gradients(
-    chain: Chain, columns: Tensor, tables: Sequence[Tensor], of_values: Tensor, sums: Sequence[Tensor]
+    chain: Chain,
+    columns: Tensor,
+    tables: Sequence[Tensor],
+    of_values: Tensor,
+    sums: Sequence[Tensor],
+    scratch: Scratch,
 ) -> None:
     """Add to `sums` the gradient in every table, given that in the values (n, F, p)."""
     value = columns.expand(tables[0].shape[0], -1, -1)
@@ -155,9 +186,9 @@ def add_gradients(
     for layer in chain.layers:
         if isinstance(layer, Linear):
             kept.append(value)
-            value = _mapped(layer, value, tables)
+            value = _mapped(layer, value, tables, scratch)
         else:
-            value, slope = layer.pair(value)
+            value, slope = layer.pair(value, scratch.take(*value.shape))
             kept.append(slope)
     g = of_values
     for k in reversed(range(len(kept))):
@@ -169,14 +200,16 @@ def add_gradients(
         if layer.bias is not None:
             sums[layer.bias].add_(g.sum(dim=2))
         if k:
-            g = torch.bmm(tables[layer.weight].mT, g)
+            weight = tables[layer.weight]
+            g = torch.bmm(weight.mT, g, out=scratch.take(weight.shape[0], weight.shape[2], g.shape[2]))
 
 
-def _mapped(layer: Linear, value: Tensor, tables: Sequence[Tensor]) -> Tensor:
+def _mapped(layer: Linear, value: Tensor, tables: Sequence[Tensor], scratch: Scratch) -> Tensor:
     weight = tables[layer.weight]
+    out = scratch.take(weight.shape[0], weight.shape[1], value.shape[2])
     if layer.bias is None:
-        return torch.bmm(weight, value)
-    return torch.baddbmm(tables[layer.bias][:, :, None], weight, value)
+        return torch.bmm(weight, value, out=out)
+    return torch.baddbmm(tables[layer.bias][:, :, None], weight, value, out=out)
 
 
 def _pieces(chain: Chain, tables: Sequence[Tensor], count: int, memory: int) -> Iterator[tuple[slice, slice]]:
