@@ -18,7 +18,7 @@ from cnf.errors import CnfError, FileError
 from cnf.files import read_text, write_text
 from cnf.reading.arrays import read_arrays
 from studies.machine import describe_machine
-from studies.study import Case, Desk, Row, Study, as_plain
+from studies.study import UNFINISHED, Case, Desk, Row, Study, as_plain
 
 LARGEST, LARGEST_ARRAYS = 64 * 2**20, 2**28  # bytes of a file
 
@@ -29,11 +29,15 @@ def keep_row(study: Study, case: Case, row: Row, desk: Desk) -> None:
     kept = {"study": study.name, "settings": study.settings(), "case": case, "files": files, "row": row}
     kept["machine"] = describe_machine(study.threads)
     write_text(_place(desk.folder, desk.name), json.dumps(kept, indent=1) + "\n")
+    desk.unfinished(study.settings()).unlink(missing_ok=True)  # of a case that failed too: it may be why
 
 
 def find_rows(study: Study, folder: Path, restart: bool = False) -> dict[str, Row]:
     """What earlier runs finished, by the names of the cases; results of other settings are refused, or removed."""
     wanted, found = as_plain(study.settings()), {}
+    if restart:
+        for path in (folder / "cases").glob(f"{study.name}_*{UNFINISHED}"):
+            path.unlink()
     for path, kept in list(_read_all(study, folder)):
         if restart:
             path.unlink()

@@ -8,6 +8,7 @@ LaTeX and CSV (`reporting`); `python -m studies NAME` makes a command of it (`co
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from cnf.files import write_atomically
 from studies.tables import Table
 
 Case = Mapping[str, Any]  # what tells it from the others, in plain values
+UNFINISHED = ".unfinished.pt"
 Row = dict[str, Any]  # a case and what was found, in plain values; of one that failed, `failed` says why
 
 
@@ -39,6 +41,11 @@ class Desk:
         """A file of this case, by its name in the folder."""
         self.files.append(name)
         return self.folder / name
+
+    def unfinished(self, settings: Mapping[str, Any]) -> Path:
+        """Where a case that takes long may keep how far it is, for a later run with the same settings to go on from."""
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+        return self.folder / "cases" / f"{self.name}.{digest}{UNFINISHED}"
 
     def keep(self, **arrays: np.ndarray) -> None:
         """Arrays that pictures need, for `Study.arrays`."""

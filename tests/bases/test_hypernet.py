@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import cnf
 from cnf import encoders, kernels
-from cnf.bases import Hermite, Hypernet, HypernetKernel, Kernel, hypernet
+from cnf.bases import Hermite, Hypernet, HypernetKernel, Kernel, hypernet, hypernet_values
 from cnf.bases.basis import Basis
 from cnf.errors import BasisError, RepeatedAnchorError
 from cnf.operators.expansion import Request
@@ -234,15 +234,20 @@ def test_pieces_equal_the_whole(kind: str, memory: int, order: int):
 def test_memory_bounds_every_network_evaluation(kind: str, monkeypatch):
     """No single evaluation keeps more numbers than asked for, unless one function at one point does."""
     seen = []
-    original = hypernet.generated
+    bundles, values = hypernet.generated, hypernet_values.evaluate
 
     def watched(network, parameters, x, indices):
         seen.append(next(iter(parameters.values())).shape[0] * x.shape[0])
-        return original(network, parameters, x, indices)
+        return bundles(network, parameters, x, indices)
+
+    def watched_values(chain, columns, tables, scratch):
+        seen.append(tables[0].shape[0] * columns.shape[1])
+        return values(chain, columns, tables, scratch)
 
     torch.manual_seed(0)
     basis = SAMPLES[kind](1)
     monkeypatch.setattr(hypernet, "generated", watched)
+    monkeypatch.setattr(hypernet_values, "evaluate", watched_values)
     basis(POINTS)
     assert len(seen) == basis.size * POINTS.shape[0]
     assert max(seen) == 1

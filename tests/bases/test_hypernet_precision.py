@@ -11,7 +11,8 @@ from torch import Tensor, nn
 import cnf
 from cnf import encoders, kernels
 from cnf.bases import Hypernet, HypernetKernel
-from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes
+from cnf.bases.activations import activation_of
+from cnf.bases.hypernet_slopes import distances_and_slopes
 from cnf.bases.layers import Sine
 from cnf.errors import TrainingError
 from cnf.operators.expansion import Request

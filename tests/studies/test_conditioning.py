@@ -12,6 +12,7 @@ import torch
 import cnf
 from studies.__main__ import run
 from studies.conditioning.study import BASES, RESOLVED, Conditioning, build_field
+from studies.keeping import find_rows, keep_row
 from studies.study import Desk
 
 POINTS, PARAMETERS, STEPS = 64, 3e4, 8
@@ -73,3 +74,35 @@ def test_same_seed_same_numbers_and_every_step_is_told(tmp_path: Path) -> None:
     )
     assert first == second != other
     assert len(told) == 9
+
+
+def test_a_case_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Stopped at step 7 of 9: the second run begins with step 7, and the curve is that of an undisturbed run, bit for
+    bit. What was kept of the interrupted one is gone then, with a row that failed, and with `restart`."""
+    study, case = Conditioning(points=16, parameters=5e3, steps=9), {"basis": "hypernet"}
+    told: list[str] = []
+
+    def stop(text: str) -> None:
+        told.append(text)
+        if len(told) == 8:
+            raise KeyboardInterrupt
+
+    name = study.name_case(case)
+    whole = study.run(case, Desk(tmp_path / "whole", name))
+    desk = Desk(tmp_path, name, stop)
+    with pytest.raises(KeyboardInterrupt):
+        study.run(case, desk)
+    unfinished = desk.unfinished(study.settings())
+    assert unfinished.exists()
+    assert unfinished != desk.unfinished(Conditioning(points=16, parameters=5e3, steps=9, seed=1).settings())
+    kept = unfinished.read_bytes()
+    row = study.run(case, desk)
+    assert len(told) == 8 + 2
+    assert row["curve"] == whole["curve"]
+    assert not unfinished.exists()
+    unfinished.write_bytes(kept)
+    keep_row(study, case, {"failed": "no memory"}, desk)
+    assert not unfinished.exists()
+    unfinished.write_bytes(kept)
+    find_rows(study, tmp_path, restart=True)
+    assert not unfinished.exists()

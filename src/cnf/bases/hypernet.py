@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.activations import activation_of
 from cnf.bases.anchors import Anchors, anchor_points
-from cnf.bases.basis import Evaluator, SnapshotBasis
+from cnf.bases.basis import Evaluator, SnapshotBasis, values_request
 from cnf.bases.chain import highest
-from cnf.bases.hypernet_slopes import activation_of, distances_and_slopes, may_fuse
+from cnf.bases.hypernet_slopes import distances_and_slopes, may_fuse
+from cnf.bases.hypernet_values import chain_of, generated_values, is_plain
 from cnf.bases.hypernetwork import (
     MEMORY,
     Hypernetwork,
@@ -97,6 +99,16 @@ class GeneratedFunctions:
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         indices = jets.closure(wanted(requests))
+        chain = chain_of(self.network) if len(indices) == 1 and is_plain(x, self.parameters) else None
+        if chain is None:
+            return self._by_autograd(x, self.parameters, requests)
+        tables, at = converted(self.parameters, x, self.precision)
+        values = generated_values(chain, at, tables, self.memory, self._values_by_autograd)  # (n, F, P)
+        return combine({indices[0]: values.permute(2, 0, 1).to(x.dtype)}, requests)
+
+    def _by_autograd(self, x: Tensor, tables: dict[str, Tensor], requests: Sequence[Request]) -> Tensor:
+        """Rows of any derivatives, differentiable in everything."""
+        indices = jets.closure(wanted(requests))
 
         def piece(points: Tensor, own: dict[str, Tensor], asked: Sequence[Request]) -> Tensor:
             found = generated(self.network, *converted(own, points, self.precision), indices)
@@ -104,7 +116,12 @@ class GeneratedFunctions:
             return combine(bundle, asked)
 
         numbers = len(indices) * width_of(self.network)
-        return over_functions(piece, x, self.parameters, requests, numbers, self.memory)
+        return over_functions(piece, x, tables, requests, numbers, self.memory)
+
+    def _values_by_autograd(self, x: Tensor, tables: dict[str, Tensor], outputs: int) -> Tensor:
+        """The values of every output, (n, F, P)."""
+        requests = [values_request(x.shape[1], x, output) for output in range(outputs)]
+        return self._by_autograd(x, tables, requests).permute(2, 1, 0)
 
 
 class HypernetKernel(SnapshotBasis):

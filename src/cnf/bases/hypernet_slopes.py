@@ -11,68 +11,14 @@ Gradients of gradients and gradients in the points are there too, by plain opera
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import forward_ad
 
-from cnf.bases.layers import Sine, push
-
-Pair = Callable[[Tensor, Tensor], None]  # z becomes the value, the other the slope
-Bend = Callable[[Tensor, Tensor, Tensor], object]  # value, slope, and where the second derivative goes
-
-
-@dataclass(frozen=True)
-class Activation:
-    """a and a' of z, and a'' from these two: backward needs no z. All of them write into memory that is given."""
-
-    layer: nn.Module
-    pair: Pair
-    bend: Bend
-
-
-def activation_of(layer: nn.Module) -> Activation | None:
-    """The rule of an activation whose second derivative follows from value and slope; None for any other."""
-    if type(layer) is nn.Softplus:
-        return _softplus(layer)
-    if type(layer) is nn.Tanh:
-        return Activation(layer, _tanh_pair, lambda value, slope, out: torch.mul(value, slope, out=out).mul_(-2))
-    if type(layer) is Sine:
-        omega = layer.omega
-
-        def pair(z: Tensor, slope: Tensor) -> None:
-            torch.cos(z.mul_(omega), out=slope).mul_(omega)
-            z.sin_()
-
-        return Activation(layer, pair, lambda value, slope, out: torch.mul(value, -(omega**2), out=out))
-    return None
-
-
-def _softplus(layer: nn.Softplus) -> Activation:
-    beta, threshold = float(layer.beta), float(layer.threshold)
-
-    def pair(z: Tensor, slope: Tensor) -> None:
-        torch.mul(z, beta, out=slope)
-        rounded = math.exp(-threshold) < torch.finfo(z.dtype).eps / 4  # the slope is one there by itself
-        beyond = None if rounded or float(slope.max()) <= threshold else slope > threshold
-        slope.sigmoid_()
-        if beyond is not None:  # torch switches to the identity there; so does its derivative
-            slope.masked_fill_(beyond, 1.0)
-        torch.ops.aten.softplus.out(z, beta, threshold, out=z)
-
-    def bend(value: Tensor, slope: Tensor, out: Tensor) -> None:
-        torch.addcmul(slope, slope, slope, value=-1, out=out).mul_(beta)
-
-    return Activation(layer, pair, bend)
-
-
-def _tanh_pair(z: Tensor, slope: Tensor) -> None:
-    z.tanh_()
-    torch.addcmul(slope.fill_(1.0), z, z, value=-1, out=slope)
+from cnf.bases.activations import Activation
+from cnf.bases.layers import push
 
 
 def distances_and_slopes(
