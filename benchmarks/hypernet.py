@@ -10,7 +10,7 @@ float32, the conditions in float64 (`precision=torch.float32`), for 9 points and
 Seconds are those of the processor for one thread, of the clock for more.
 
 Last, Hypernet at the size of the paper's ablation of bases (4096 networks 2 -> 91 -> 91 -> 1 at 4096 points): values
-and their gradient in the parameters, by the way of their own and by plain autograd, for 192 of the networks, in
+and their gradient in the parameters, by the way of their own and by plain autograd, for 96 of the networks, in
 processor seconds for all of them. `--values`: that alone.
 """
 
@@ -150,7 +150,7 @@ def measure_precision(rounds: int, threads: int) -> None:
     print(f"  {EPOCHS} epochs: {minutes:.1f} min on {threads} threads (asked: under {MINUTES:g} on 2){verdict}")
 
 
-def measure_values(rounds: int, functions: int = 192, count: int = 4096, width: int = 91) -> None:
+def measure_values(rounds: int, functions: int = 96, count: int = 4096, width: int = 91) -> None:
     """Values of generated networks and their gradient; plain autograd in groups, evaluated again for the gradient."""
     network = cnf.encoders.MLP(2, 1, hidden=(width, width), seed=0)
     basis = cnf.bases.Hypernet(cnf.Space("x y", "u"), network, functions, codes=100)
