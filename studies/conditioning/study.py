@@ -38,8 +38,8 @@ RESOLVED = 1 / torch.finfo(torch.float64).eps  # a larger condition number canno
 class Conditioning(Study):
     """Condition number of four bases trained for it.
 
-    The default takes well under two minutes; the paper's size (--points 4096 --parameters 1.3e6) about an hour on a
-    small machine, most of it for the hypernet. A case that is interrupted goes on where it was.
+    The default takes well under two minutes; the paper's size (--points 4096 --parameters 1.3e6) about an hour of
+    processor time, most of it for the hypernet. A case that is interrupted goes on where it was.
     """
 
     name = "conditioning"
