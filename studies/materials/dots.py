@@ -16,6 +16,7 @@ from studies.materials.tables import check_results
 MARKS = {  # beside the colours, for print in grey
     **{
         "kernel-grid": "*",
+        "kernel-grid-free": "p",
         "nbrdf": "s",
         "ffn": "^",
         "siren": "D",
