@@ -22,6 +22,7 @@ from cnf.systems.source_sums import SourceSums
 
 ROWS = 2**22  # matrix entries evaluated at once for an operator
 VALUES = 2**18  # the same for plain values without gradients: larger matrices leave the cache, 2 to 5 times as slow
+ALIKE = 64  # rows of a piece are a multiple: products round the rows at their end in another way than all others
 KEEP = 2**23  # entries from which on they are evaluated again in the backward pass, not kept
 MANY = 256  # functions from which on a compactly supported basis is evaluated neighbour by neighbour
 
@@ -160,7 +161,8 @@ class GlobalExpansion(BasisExpansion):
     def _pieces(self, points: Tensor) -> Sequence[Tensor]:
         if torch.is_grad_enabled() and (self.weights.requires_grad or points.requires_grad):
             return [points]
-        return points.split(max(1, VALUES // max(1, self.size)))
+        rows = VALUES // max(1, self.size) // ALIKE * ALIKE
+        return points.split(max(ALIKE, rows))
 
 
 def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:

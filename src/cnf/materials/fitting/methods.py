@@ -156,9 +156,10 @@ def layer(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Bas
 
 
 def spline_grid(width: int, seed: int) -> nn.Module:
-    """Cells in theta_h, theta_d and phi_d; the highlight asks for more of them."""
+    """`width` cells in theta_h, where the highlight asks for them, two thirds as many in theta_d and phi_d."""
+    others = 2 * width // 3
     return cnf.encoders.SplineGrid(
-        [max(1, 3 * width // 2), width, max(4, width)], OUTPUTS, [False, False, True], [list(pole) for pole in POLES]
+        [width, max(1, others), max(4, others)], OUTPUTS, [False, False, True], [list(pole) for pole in POLES]
     )
 
 
