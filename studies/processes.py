@@ -22,7 +22,10 @@ from typing import Any
 from cnf.errors import CnfError
 from studies.study import Case, Desk, Row, Study
 
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Memory that a step gives back is kept for the next one: fetching large pieces anew from the system each time took half
+# of a hypernet's step. Read by glibc as a process starts; others pass it over.
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 Done = tuple[Case, Row, list[str]]  # a case, its row, and the files that belong to it
 
 
@@ -82,8 +85,9 @@ class Worker:
         context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pools
         here, there = context.Pipe()
         process = context.Process(target=_work, args=(study, folder, there), daemon=True)
-        before = {name: os.environ.get(name) for name in VARIABLES}
-        os.environ.update(dict.fromkeys(VARIABLES, str(study.threads)))  # libraries read it as they are loaded
+        wanted = dict.fromkeys(THREADS, str(study.threads)) | MEMORY  # libraries read it as they are loaded
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
         try:
             process.start()
         finally:

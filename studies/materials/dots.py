@@ -24,7 +24,7 @@ MARKS = {  # beside the colours, for print in grey
         "kernel-siren": "o",
         "dot-siren": "v",
     },
-    **{"hypernet": "P", "layer": "X", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
+    **{"hypernet": "P", "layer": "X", "hypernet-kernel": "h", "nbrdf-paper": "s", "ffn-paper": "^", "siren-paper": "D"},
 }
 
 

@@ -78,14 +78,44 @@ def study_tables(results: Sequence[Case]) -> list[Table]:
     groups = list(dict.fromkeys(r.group for r in results))
     if len(groups) == 1:
         return [_table(groups[0] or "Materials", results)]
-    held = [r for r in results if r.held_out]
-    glossy = [r for r in held if (r.glossiness or 0.0) >= GLOSSY]
-    apart = {"Held out: no setting was chosen on these": held, "Held out, specular": glossy}
+    apart = {title: own for title, own in _held_out(results).items() if own and len(own) < len(results)}
     return [
         _table("All groups", results),
-        *(_table(title, own) for title, own in apart.items() if own and len(own) < len(results)),
+        *(_table(title, own) for title, own in apart.items()),
         *(_table(group, [r for r in results if r.group == group]) for group in groups),
     ]
+
+
+def _held_out(results: Sequence[Case]) -> dict[str, list[Case]]:
+    held = [r for r in results if r.held_out]
+    glossy = [r for r in held if (r.glossiness or 0.0) >= GLOSSY]
+    return {"Held out: no setting was chosen on these": held, "Held out, specular": glossy}
+
+
+def pair_table(results: Sequence[Case], champion: str) -> Table:
+    """One method against every other, each pair on the held-out materials that both finished.
+
+    Means over different materials cannot be compared; these can, however few materials a method was run on.
+    """
+    check_results(results)
+    rows: list[list[object]] = []
+    for title, own in _held_out([r for r in results if r.finished]).items():
+        ours = {r.key: r for r in own if r.method == champion}
+        for method in dict.fromkeys(r.method for r in own if r.method != champion):
+            pairs = [(ours[r.key], r) for r in own if r.method == method and r.key in ours]
+            if not pairs:
+                continue
+            psnr = [math.fsum(pair[k].psnr for pair in pairs) / len(pairs) for k in (0, 1)]
+            rmse = [math.fsum(pair[k].rmse for pair in pairs) / len(pairs) for k in (0, 1)]
+            ahead = sum(a.psnr > b.psnr for a, b in pairs)
+            rows.append(
+                [f"{title.partition(':')[0]}: {title_of(method)}", len(pairs), *(f"{v:.2f}" for v in psnr)]
+                + [f"{psnr[0] - psnr[1]:+.2f}", *(f"{100 * v:.3f}" for v in rmse)]
+                + [f"{rmse[0] / rmse[1]:.2f}" if rmse[1] else "-", f"{ahead} of {len(pairs)}"]
+            )
+    name = title_of(champion)
+    header = ["against", "materials", f"PSNR dB: {name}", "the other", "difference", f"RMSE e-2: {name}", "the other"]
+    return Table([*header, "ratio", "ahead by PSNR"], rows)
 
 
 def _table(title: str, results: Sequence[Case]) -> Table:

@@ -5,7 +5,7 @@ A case file says itself which study it is of and with which settings it was run,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def collect_folder(folder: Path, rows: Path, jobs: Sequence[Job] = JOBS) -> list
         except CnfError:  # a study that this version does not have
             continue
         found = gather_kept(job, folder)
-        if found is not None:
+        if found is not None and choose_job(job.study_name, found.settings) is job:
             keep_records(job, found, rows)
             changed.append(job)
     if not changed:
@@ -37,9 +37,15 @@ def collect_folder(folder: Path, rows: Path, jobs: Sequence[Job] = JOBS) -> list
     return changed
 
 
+def choose_job(study: str, settings: Mapping[str, Any]) -> Job:
+    """Which job of a study rows belong to: the one of their size, else the first."""
+    jobs = [job for job in JOBS if job.study_name == study]
+    return next((job for job in jobs if job.is_full(settings)), jobs[0])
+
+
 def gather_kept(job: Job, folder: Path) -> Records | None:
     """The finished cases of a job in a folder; None if there are none."""
-    kept = [k for _, k in read_kept(job.name, folder) if "failed" not in k["row"]]
+    kept = [k for _, k in read_kept(job.study_name, folder) if "failed" not in k["row"]]
     if not kept:
         return None
     settings = [settle_settings(k["settings"]) for k in kept]
@@ -61,7 +67,7 @@ def keep_records(job: Job, found: Records, rows: Path, anew: bool = False) -> Re
 
     `anew`: those that are there are replaced, for everything was run.
     """
-    study, there = job.study(), read_records(job.study(), rows)
+    study, there = job.study(), read_records(job.study(), rows, job.name)
     if there is not None and job.is_full(there.settings) and not job.is_full(found.settings):
         raise CnfError(
             f"{rows / job.name}.csv has rows of the paper's size, and these are of other settings "

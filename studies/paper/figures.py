@@ -13,6 +13,7 @@ from pathlib import Path
 from studies.paper import drawing, picturing
 from studies.paper.angles import draw_angles
 from studies.paper.images import shrink_picture
+from studies.paper.jobs import EVERY_MATERIAL
 from studies.paper.records import Records
 
 
@@ -116,7 +117,7 @@ FIGURES = (
         (Part("materials_curves", "Mean over the materials", from_rows=drawing.draw_material_curves),),
     ),
     Figure(
-        *("9 to 14", "fig:brdf0 … fig:brdf5", "All materials", "materials"),
+        *("9 to 14", "fig:brdf0 … fig:brdf5", "All materials", EVERY_MATERIAL),
         (
             Part(
                 "materials_gallery",
@@ -124,6 +125,7 @@ FIGURES = (
                 from_folder=picturing.draw_gallery,
             ),
         ),
+        "At a tenth of the paper's sample visits, see beside table 2.",
     ),
     Figure(
         *("15", "fig:shape_compare", "Exact normals beside pseudo-normals", "normals"),

@@ -19,32 +19,36 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """A study with its options; its name is that of the study, and so is its folder below --out."""
+    """A study with its options; its folder below --out and its rows are called by its name."""
 
     name: str
     kind: str  # the part of the key that decides how long a case takes
     full: Options = field(default_factory=dict)
-    quick: Options = field(default_factory=dict)
+    quick: Options | None = field(default_factory=dict)  # None: no part of a look
     size: Options = field(default_factory=dict)  # of settings
     words: str | Callable[[], str] = ""  # the same by hand: `python -m studies NAME` and these
     guess: tuple[float, float] = (60.0, 10.0)  # seconds of a case, full and quick, where nothing was measured yet
     clock: tuple[str, ...] = ("case_seconds", "training_seconds", "seconds")  # columns that say how long a case took
+    study_name: str = ""  # that of the job unless several jobs are of one study
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "study_name", self.study_name or self.name)
 
     def study(self) -> type[Study]:
         """The class, wherever the studies are listed."""
         from studies.listing import list_studies
 
         known = {study.name: study for study in list_studies()}
-        if self.name not in known:
-            raise CnfError(f"there is no study called {self.name} in this version")
-        return known[self.name]
+        if self.study_name not in known:
+            raise CnfError(f"there is no study called {self.study_name} in this version")
+        return known[self.study_name]
 
     def make(self, quick: bool = False) -> Study:
         """The study, ready to be run; it refuses what cannot be, such as one whose data are not there."""
-        kind, options = self.study(), dict(self.quick if quick else self.full)
+        kind, options = self.study(), dict((self.quick or {}) if quick else self.full)
         unknown = [name for name in options if name not in {f.name for f in fields(kind)}]  # type: ignore[arg-type]
         if unknown:
-            raise CnfError(f"the study {self.name} has no option {', '.join(unknown)}; see studies/paper/jobs.py")
+            raise CnfError(f"the study {self.study_name} has no option {', '.join(unknown)}; see studies/paper/jobs.py")
         if "env" in options:
             options["env"] = find_data(None, options["env"], f"a folder with {options['env']}") / options["env"]
         return kind(**{name: _settle(value) for name, value in options.items()})
@@ -52,7 +56,7 @@ class Job:
     @property
     def command(self) -> str:
         """How the study is run alone, at the paper's size."""
-        return f"python -m studies {self.name} {_settle(self.words)}".rstrip()
+        return f"python -m studies {self.study_name} {_settle(self.words)}".rstrip()
 
     def is_full(self, settings: Mapping[str, Any]) -> bool:
         """Whether rows of these settings are of the paper's size."""
@@ -70,6 +74,8 @@ MATERIAL_METHODS = (
     *("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren"),
     *("dot-siren", "hypernet", "layer", "hypernet-kernel"),
 )
+EVERY_MATERIAL = "every-material"  # all there are, at a tenth of the paper's sample visits
+EVERY_METHODS = ("kernel-grid", "kernel-grid-free", "nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 
 
 def known_methods() -> list[str]:
@@ -117,7 +123,18 @@ JOBS = (
         },
         size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
         words=lambda: f"--full --count 20 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
-        guess=(600, 12),
+        guess=(200, 12),
+    ),
+    Job(
+        EVERY_MATERIAL,
+        kind="method",
+        full={"everything": True, "methods": EVERY_METHODS, "env": LIGHT},
+        quick=None,
+        size={"samples": 160_000, "conditions": 100, "parameters": 200_000},
+        words=f"--everything --env $CNF_DATA/{LIGHT} --methods {','.join(EVERY_METHODS)} "
+        f"--out results/studies/{EVERY_MATERIAL}",
+        guess=(20, 20),
+        study_name="materials",
     ),
 )
 

@@ -18,9 +18,9 @@ from studies.paper.algorithms import link, list_algorithms, write_algorithm
 from studies.paper.bases import PAPER as BASIS_MARKS
 from studies.paper.bases import basis_table, measured_independence
 from studies.paper.comparing import Found, compare_table
-from studies.paper.details import own_tables
+from studies.paper.details import held_out_pairs, own_tables
 from studies.paper.figures import EXTRA, FIGURES, Figure
-from studies.paper.jobs import JOBS, find_job
+from studies.paper.jobs import EVERY_MATERIAL, JOBS, find_job
 from studies.paper.records import Records, read_records
 from studies.paper.remarks import Remarks, find_remark, read_remarks
 from studies.paper.showing import show_setting, show_table
@@ -44,6 +44,10 @@ some of them, `--missing` only what has no rows in `studies/paper/rows` yet; `--
 and `--quick` is a look of about ten minutes that leaves this page alone: [studies]({studies}#the-paper-as-a-whole).
 By hand, a study is run as follows; what it finished is found by the command above:"""
 
+EVERY = """\
+The networks of MERL's hundred materials and of RGL's, and RGL's tables, at a tenth of the paper's sample visits. Settings
+of methods were chosen on a dozen of them; below are the others, every pair on the materials that both methods were run on."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -58,7 +62,7 @@ REPOSITORY = Place(ROOT / "studies/paper/rows", ROOT / "docs/reproduction.md", R
 LAYOUT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Method", ("alg:1", "alg:2", "basis")),
     ("Fermat's principle", ("fig:1",)),
-    ("Material appearance", ("table:brdf", "fig:2")),
+    ("Material appearance", ("table:brdf", "every-material", "fig:2")),
     ("Shapes", ("fig:3a", "fig:3b", "sec:supp-sdf")),
     ("Self-tuning PDE solver", ("fig:4", "table:advection-results", "objective")),
     ("Appendix: conditioning of neural bases", ("fig:5",)),
@@ -76,7 +80,7 @@ def read_all(rows: Path) -> dict[str, Records | None]:
     found: dict[str, Records | None] = {}
     for job in JOBS:
         try:
-            found[job.name] = read_records(job.study(), rows)
+            found[job.name] = read_records(job.study(), rows, job.name)
         except CnfError:
             if (rows / f"{job.name}.csv").exists():
                 raise
@@ -135,6 +139,8 @@ def _item(
         return [write_algorithm(next(a for a in list_algorithms() if a.number == name), place.page)]
     if item == "basis":
         return _bases(records, remarks, place)
+    if item == EVERY_MATERIAL:
+        return _every_material(records.get(item), command)
     if kind == "fig":
         return _figure(next(f for f in (*FIGURES, *EXTRA) if f.number == name), records, place, command)
     return _table(entries[item], records, remarks, command)
@@ -162,6 +168,13 @@ def _table(
     if found is not None and table.details:
         blocks.append(_details(f"all that {table.job} measured", own_tables(find_job(table.job), found)))
     return [block for block in blocks if block]
+
+
+def _every_material(found: Records | None, command: str) -> list[str]:
+    """Beside table 2: materials that no setting was chosen on, by every method."""
+    shown = "*Not measured yet.*" if found is None else held_out_pairs(found)
+    more = [] if found is None else [_details("all means", own_tables(find_job(EVERY_MATERIAL), found))]
+    return ["### Beside table 2: every material", EVERY, shown, *more, f"`{command} --only {EVERY_MATERIAL}`"]
 
 
 def _say_remarks(flat: Sequence[Found], remarks: Remarks) -> list[str]:

@@ -32,9 +32,9 @@ FACTS = {"processor": str, "cores": int, "threads": int, "python": str, "torch":
 
 @dataclass(frozen=True)
 class Records:
-    """Finished rows of a study, the settings they depend on, and the machines they were measured on."""
+    """Finished rows of a job, the settings they depend on, and the machines they were measured on."""
 
-    study: str
+    job: str
     settings: dict[str, Any]
     rows: list[Row]
     machines: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ def write_records(records: Records, study: type[Study], folder: Path) -> list[Pa
     table = [
         [_short(row.get(name)) if k >= len(study.key) else row[name] for k, name in enumerate(columns)] for row in done
     ]
-    made = [write_text(folder / f"{records.study}.csv", as_csv(columns, table))]
+    made = [write_text(folder / f"{records.job}.csv", as_csv(columns, table))]
     curves = [row for row in done if row.get("curve")]
     if curves:
         most = max(8, min(CURVE_POINTS, ALL_POINTS // len(curves)))
@@ -64,24 +64,25 @@ def write_records(records: Records, study: type[Study], folder: Path) -> list[Pa
                 [*(row[name] for name in study.key), *(_short(values[k]) for values in lists)]
                 for k in thin(len(lists[0]), most)
             ]
-        made.append(write_text(folder / f"{records.study}_curves.csv", as_csv([*study.key, *study.curve], points)))
-    facts = {"study": records.study, "settings": records.settings, "machines": records.machines}
-    made.append(write_text(folder / f"{records.study}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n"))
+        made.append(write_text(folder / f"{records.job}_curves.csv", as_csv([*study.key, *study.curve], points)))
+    facts = {"job": records.job, "settings": records.settings, "machines": records.machines}
+    made.append(write_text(folder / f"{records.job}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n"))
     return made
 
 
-def read_records(study: type[Study], folder: Path) -> Records | None:
-    """What is kept of a study; None if nothing is."""
-    place = folder / f"{study.name}.csv"
+def read_records(study: type[Study], folder: Path, job: str = "") -> Records | None:
+    """What is kept of a job, by default the one called as its study; None if nothing is."""
+    job = job or study.name
+    place = folder / f"{job}.csv"
     if not place.exists():
         return None
     rows = list(_read_table(place, study.key))
     _check_distinct(rows, study.key, place)
-    curves = folder / f"{study.name}_curves.csv"
+    curves = folder / f"{job}_curves.csv"
     if study.curve and curves.exists():
         _add_curves(rows, study, curves)
-    about = _read_facts(folder / f"{study.name}.json", study.name)
-    return Records(study.name, about["settings"], rows, about["machines"])
+    about = _read_facts(folder / f"{job}.json", job)
+    return Records(job, about["settings"], rows, about["machines"])
 
 
 def merge_records(old: Records | None, new: Records, key: Sequence[str]) -> Records:
@@ -90,7 +91,7 @@ def merge_records(old: Records | None, new: Records, key: Sequence[str]) -> Reco
         return new
     found = {tuple(row[name] for name in key): row for row in [*old.rows, *new.rows]}
     machines = [*old.machines, *(m for m in new.machines if m not in old.machines)]
-    return Records(new.study, new.settings, list(found.values()), machines)
+    return Records(new.job, new.settings, list(found.values()), machines)
 
 
 def thin(count: int, most: int) -> list[int]:
@@ -173,7 +174,7 @@ def _add_curves(rows: Sequence[Row], study: type[Study], path: Path) -> None:
         row["curve"] = found.pop(tuple(row[name] for name in study.key), {name: [] for name in study.curve})
     if found:
         case = " ".join(map(str, next(iter(found))))
-        raise FileError(f"{path} has a curve of {case}, which has no row in {study.name}.csv; {_advise(path)}")
+        raise FileError(f"{path} has a curve of {case}, which has no row of its own; {_advise(path)}")
 
 
 def _read_facts(path: Path, name: str) -> dict[str, Any]:
@@ -181,10 +182,10 @@ def _read_facts(path: Path, name: str) -> dict[str, Any]:
     try:
         found = json.loads(read_text(path, LARGEST))
         settings, machines = found["settings"], found["machines"]
-        right = found["study"] == name and isinstance(settings, dict) and isinstance(machines, list)
+        right = found["job"] == name and isinstance(settings, dict) and isinstance(machines, list)
         right = right and all(type(m[fact]) is kind for m in machines for fact, kind in FACTS.items())
     except (ValueError, KeyError, TypeError, RecursionError):
         right = False
     if not right:
-        raise FileError(f"{path} is damaged or of another study; {_advise(path)}")
+        raise FileError(f"{path} is damaged or of another job; {_advise(path)}")
     return {"settings": settings, "machines": machines}

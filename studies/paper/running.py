@@ -58,6 +58,8 @@ def plan_tasks(
     """
     tasks = []
     for job in jobs:
+        if quick and job.quick is None:
+            continue
         try:
             study = job.make(quick)
         except CnfError as error:
@@ -68,7 +70,7 @@ def plan_tasks(
         folder = out / job.name
         cases = list(study.cases())
         names = [study.name_case(case) for case in cases]
-        done, records = find_rows(study, folder), read_records(type(study), rows)
+        done, records = find_rows(study, folder), read_records(type(study), rows, job.name)
         known = _known_keys(study, records) if take_records else set()
         missing = [
             case for case, name in zip(cases, names, strict=True) if name not in done and _key(study, case) not in known

@@ -15,7 +15,7 @@ import numpy as np
 
 from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh
-from studies.processes import VARIABLES
+from studies.processes import THREADS
 from studies.shapes import peers
 from studies.shapes.methods import Made
 
@@ -61,7 +61,7 @@ def run_peer(
         np.savez(given, points=points, normals=normals)
         command = [str(interpreter or sys.executable), SCRIPT, method, str(given), str(made)]
         command += ["--threads", str(threads), "--resolution", str(resolution)]
-        environment = {**os.environ, **dict.fromkeys(VARIABLES, str(threads))}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
         with subprocess.Popen(
             command,
             env=environment,

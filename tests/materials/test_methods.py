@@ -25,6 +25,7 @@ WIDTHS = {
     "kernel-ffn": 60,
     "dot-siren": 60,
     "hypernet": 8,
+    "hypernet-kernel": 8,
     "layer": 110,
 }  # for 100 functions
 EIGHT = tuple(name for name in METHODS if not name.endswith("-paper"))  # the others differ in their rate alone
@@ -149,7 +150,7 @@ def test_kernels_are_centred_on_the_conditions(name: str):
     assert np.abs(basis(CONDITIONS.points).detach().numpy().diagonal() - 1).max() <= 1e-10
 
 
-@pytest.mark.parametrize("name", ["kernel-siren", "layer", "hypernet", "dot-siren"])
+@pytest.mark.parametrize("name", ["kernel-siren", "layer", "hypernet", "hypernet-kernel", "dot-siren"])
 def test_a_single_condition(name: str):
     """One condition is met too."""
     one = place_conditions(GOLD, 1)

@@ -213,8 +213,8 @@ def test_cells():
         ("transfer.csv", lambda text: text + "," * text.splitlines()[0].count(",") + "\n", "which case it is"),
         ("transfer.csv", lambda text: text + '"', "damaged"),
         ("transfer.csv", lambda text: text + "\0" * 5 * 2**20, "bytes"),
-        ("transfer.json", lambda text: "[1]", "damaged or of another study"),
-        ("transfer.json", lambda text: text.replace("transfer", "advection"), "of another study"),
+        ("transfer.json", lambda text: "[1]", "damaged or of another job"),
+        ("transfer.json", lambda text: text.replace("transfer", "advection"), "of another job"),
         ("transfer.json", lambda text: text.replace('"cores": 2', '"cores": "many"'), "damaged"),
     ],
 )

@@ -26,6 +26,7 @@ FREQUENCIES, SCALE = 16, 0.159155  # Fourier features of sin(2 pi B x) with B st
 OMEGA, FIRST_OMEGA = 15.0, 20.0
 WIDTH = 0.25  # of the Gaussian, over the typical distance between encoded conditions of the untrained encoder
 CODES = 100  # of a hypernetwork
+FEATURES = 48  # of an encoder that a hypernetwork writes; other encoders have twice their width
 REACH = 1.0  # of the Gaussians that correct a grid, in cells
 POLES = ((0, 2), (1, 2))  # where theta_h or theta_d is zero, phi_d has no meaning
 
@@ -104,9 +105,10 @@ class Method:
     def size(self, conditions: Samples, width: int) -> int:
         """Parameters of the model: those of its network, or what its hypernetwork takes to write them."""
         own = count_parameters(self.network(width, 0))
-        if self.basis is not hypernet:
-            return own + (1 if self.basis in (gaussian_kernel, cell_kernel) else 0)  # its bandwidth
-        return len(conditions) * CODES + (CODES + 1) * own
+        bandwidth = 1 if self.basis in (gaussian_kernel, cell_kernel, hypernet_kernel) else 0
+        if self.basis not in (hypernet, hypernet_kernel):
+            return own + bandwidth
+        return len(conditions) * CODES + (CODES + 1) * own + bandwidth
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -150,6 +152,11 @@ def hypernet(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.
     return cnf.bases.Hypernet(SPACE, network, len(anchors), codes=CODES, seed=seed)
 
 
+def hypernet_kernel(anchors: torch.Tensor, encoder: nn.Module, seed: int) -> cnf.bases.Basis:
+    """A Gaussian around every condition, each behind an encoder of its own that a hypernetwork writes."""
+    return cnf.bases.HypernetKernel(SPACE, anchors, encoder, codes=CODES, seed=seed)
+
+
 def layer(anchors: torch.Tensor, network: nn.Module, seed: int) -> cnf.bases.Basis:
     """One output of a SIREN per condition, shared by the channels."""
     return cnf.bases.ConstraintLayer(SPACE, network)
@@ -185,6 +192,7 @@ def _methods(conditions: int = 100) -> dict[str, Method]:
         Method("siren", "SIREN", False, 5e-4, 1e-4, siren(OUTPUTS)),
         Method("dot-siren", "Dot-product kernel", True, 1e-3, 1e-4, wide_siren, dot_kernel),
         Method("hypernet", "Hypernet basis", True, 1e-3, 1e-4, siren(1), hypernet),
+        Method("hypernet-kernel", "Hypernet kernel", True, 1e-3, 1e-4, siren(FEATURES), hypernet_kernel),
         Method("layer", "Constraint layer", True, 1e-3, 1e-4, siren(conditions), layer),
     )
     slower = [

@@ -10,7 +10,7 @@ COLOURS = {
     "kernel-grid": "#7B1E3B",
     "kernel-grid-free": "#B86A85",
     **{"nbrdf": GREY, "ffn": SKY, "siren": GREEN, "kernel-ffn": ORANGE, "kernel-siren": RED, "dot-siren": BLUE},
-    **{"hypernet": "#CC79A7", "layer": "#8C6D31"},
+    **{"hypernet": "#CC79A7", "layer": "#8C6D31", "hypernet-kernel": "#5E3C99"},
     **{"nbrdf-paper": "#C4C4C4", "ffn-paper": "#C3E3F5", "siren-paper": "#A9DBC6"},  # paler than at our rates
 }
 SPARE = ("#4B3F72", "#1B7F79", "#A23B72", "#6B8E23")  # for methods without a colour of their own
