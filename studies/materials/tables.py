@@ -108,11 +108,10 @@ def pair_table(results: Sequence[Case], champion: str) -> Table:
             psnr = [math.fsum(pair[k].psnr for pair in pairs) / len(pairs) for k in (0, 1)]
             rmse = [math.fsum(pair[k].rmse for pair in pairs) / len(pairs) for k in (0, 1)]
             ahead = sum(a.psnr > b.psnr for a, b in pairs)
-            rows.append(
-                [f"{title.partition(':')[0]}: {title_of(method)}", len(pairs), *(f"{v:.2f}" for v in psnr)]
-                + [f"{psnr[0] - psnr[1]:+.2f}", *(f"{100 * v:.3f}" for v in rmse)]
-                + [f"{rmse[0] / rmse[1]:.2f}" if rmse[1] else "-", f"{ahead} of {len(pairs)}"]
-            )
+            errors = [*(f"{100 * v:.3f}" for v in rmse), f"{rmse[0] / rmse[1]:.2f}" if rmse[1] else "-"]
+            decibels = [*(f"{v:.2f}" for v in psnr), f"{psnr[0] - psnr[1]:+.2f}"]
+            name = f"{title.partition(':')[0]}: {title_of(method)}"
+            rows.append([name, len(pairs), *decibels, *errors, f"{ahead} of {len(pairs)}"])
     name = title_of(champion)
     header = ["against", "materials", f"PSNR dB: {name}", "the other", "difference", f"RMSE e-2: {name}", "the other"]
     return Table([*header, "ratio", "ahead by PSNR"], rows)

@@ -45,8 +45,9 @@ and `--quick` is a look of about ten minutes that leaves this page alone: [studi
 By hand, a study is run as follows; what it finished is found by the command above:"""
 
 EVERY = """\
-The networks of MERL's hundred materials and of RGL's, and RGL's tables, at a tenth of the paper's sample visits. Settings
-of methods were chosen on a dozen of them; below are the others, every pair on the materials that both methods were run on."""
+The networks of MERL's hundred materials and of RGL's, and RGL's tables, at a tenth of the paper's sample visits.
+Settings of methods were chosen on a dozen of them; below are the others, every pair on the materials that both methods
+were run on."""
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ PICTURES = (
 )
 STAND_INS = (
     "The paper has the 100 measured MERL materials, which may not be passed on. Ours are stand-ins: the published "
-    "networks of the same materials (“NBRDF of MERL chrome” and so on), the ten most specular and ten spread over the others, "
-    "each with the paper's number of samples, visits, conditions and parameters. These are not results on MERL."
+    "networks of the same materials (“NBRDF of MERL chrome” and so on), the ten most specular and ten spread over the "
+    "others, each with the paper's number of samples, visits, conditions and parameters. These are not results on MERL."
 )
 MATERIALS = PaperTable(
     *("2", "table:brdf", "Materials: renderings of learned reflectance", "materials", "method", PICTURES),

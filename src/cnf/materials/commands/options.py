@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from cnf.materials.rendering.environments import Environment
 
 ALL_METHODS = (
-    "kernel-grid, kernel-grid-free, kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, hypernet-kernel, layer; at "
-    "the paper's learning rates: nbrdf-paper, ffn-paper, siren-paper"
+    "kernel-grid, kernel-grid-free, kernel-siren, kernel-ffn, nbrdf, ffn, siren, dot-siren, hypernet, "
+    "hypernet-kernel, layer; at the paper's learning rates: nbrdf-paper, ffn-paper, siren-paper"
 )
 FILES = "MERL .binary, RGL .bsdf, .npz, .csv, or words such as ggx:gold:0.1, plastic:0.8,0.1,0.1:0.1, lambert:0.5"
 
