@@ -21,7 +21,7 @@ from cnf.materials.reflectance.physics import measure_physics
 from cnf.materials.reflectance.reading import is_generated
 from cnf.materials.rendering.stage import Stage
 from cnf.reports.terminal import split_words
-from studies.materials.subjects import specularity
+from studies.materials.subjects import is_held_out, specularity
 
 PAPER_METHODS = ("nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
 SEEN = ("lobe_mean", "peak_ratio", "linear_l2", "facing_rmse", "facing_psnr", "facing_ssim")
@@ -55,12 +55,16 @@ class Case:
     reciprocity: float | None = None  # worst relative change with light and eye swapped
     albedo: float | None = None  # the highest directional albedo of any channel
     glossiness: float | None = None  # mean reflectance of the reference in the mirror direction
-    held_out: bool = True  # whether no setting was chosen with this material in view
     rate: float | None = None  # the learning rate it was trained with
     steps: Sequence[int] = ()
     losses: Sequence[float] = ()
     times: Sequence[float] = ()
     standing: str = "Reference"  # what the picture it is held against is, see `Material`
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it is none of the materials that settings were chosen on."""
+        return is_held_out(self.material)
 
     @property
     def finished(self) -> bool:

@@ -179,7 +179,7 @@ class Materials(Study):
         found, image = measure(fit, one.subject.group, stage, facing)
         desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
         curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
-        kept = {**{name: getattr(found, name) for name in COPIED}, "held_out": one.held_out}
+        kept = {name: getattr(found, name) for name in COPIED}
         return {**kept, "standing": found.standing, "curve": curve}
 
     def describe(self, row: Row) -> str:
@@ -213,9 +213,8 @@ class Materials(Study):
         ]
 
     def _kept(self, row: Row) -> dict[str, Any]:
-        """What a row says; of its group, and whether it is held out, this choice of materials decides."""
-        one = self.chosen[row["material"]]
-        return {**{name: row.get(name) for name in COPIED}, "group": one.subject.group, "held_out": one.held_out}
+        """What a row says; of its group this choice of materials decides."""
+        return {**{name: row.get(name) for name in COPIED}, "group": self.chosen[row["material"]].subject.group}
 
     def measured(self, rows: Sequence[Row]) -> list[Measured]:
         """Rows as the reports of materials take them; groups are those of this choice."""

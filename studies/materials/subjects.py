@@ -55,10 +55,10 @@ class Chosen:
     name: str
     label: str
 
-    @property
-    def held_out(self) -> bool:
-        """Whether no setting was chosen with this material in view."""
-        return self.name.removeprefix(NETWORK) not in TUNED_ON
+
+def is_held_out(name: str) -> bool:
+    """Whether a material is none of the dozen that settings were chosen on."""
+    return name.removeprefix(NETWORK) not in TUNED_ON
 
 
 def find_measurements(data: Path | None) -> Path:

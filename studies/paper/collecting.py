@@ -11,7 +11,6 @@ from typing import Any
 
 from cnf.errors import CnfError
 from studies.keeping import compare, read_kept
-from studies.machine import describe_machine
 from studies.paper.jobs import JOBS, Job
 from studies.paper.records import FACTS, Records, merge_records, read_records, settle_settings, write_records
 from studies.study import Row
@@ -21,10 +20,6 @@ def collect_folder(folder: Path, rows: Path, jobs: Sequence[Job] = JOBS) -> list
     """Take over every finished case in a study's folder; returns the jobs that have new rows."""
     changed = []
     for job in jobs:
-        try:
-            job.study()
-        except CnfError:  # a study that this version does not have
-            continue
         found = gather_kept(job, folder)
         if found is not None and choose_job(job.study_name, found.settings) is job:
             keep_records(job, found, rows)
@@ -56,22 +51,21 @@ def gather_kept(job: Job, folder: Path) -> Records | None:
     for k in kept:
         facts = k.get("machine")
         known = isinstance(facts, dict) and all(type(facts.get(name)) is kind for name, kind in FACTS.items())
-        facts = {name: facts[name] for name in FACTS} if known else describe_machine()  # type: ignore[index]
-        if facts not in machines:
-            machines.append(facts)
+        if known and (plain := {name: facts[name] for name in FACTS}) not in machines:
+            machines.append(plain)
     return Records(job.name, settings[0], _ordered(job, rows), machines)
 
 
 def keep_records(job: Job, found: Records, rows: Path, anew: bool = False) -> Records:
-    """Write records beside those that are there: of the same settings both are kept, the paper's size is never lost.
+    """Write records beside those that are there; rows of other settings are refused, for one of them would be lost.
 
     `anew`: those that are there are replaced, for everything was run.
     """
     study, there = job.study(), read_records(job.study(), rows, job.name)
-    if there is not None and job.is_full(there.settings) and not job.is_full(found.settings):
+    if there is not None and there.settings != found.settings and not anew:
         raise CnfError(
-            f"{rows / job.name}.csv has rows of the paper's size, and these are of other settings "
-            f"({compare(there.settings, found.settings)}); remove the file first if they are to be replaced"
+            f"{rows / job.name}.csv has rows of other settings ({compare(there.settings, found.settings)}); remove the "
+            "file first if they are to be replaced"
         )
     merged = found if anew else merge_records(there, found, study.key)
     write_records(Records(job.name, merged.settings, _ordered(job, merged.rows), merged.machines), study, rows)

@@ -113,7 +113,11 @@ def run_jobs(jobs: list[Job], folder: Path, workers: int, quick: bool, missing: 
         found = gather_kept(task.job, task.folder)
         if found is not None and found.settings == settle_settings(task.study.settings()):
             whole = not task.missing and not task.failed
-            keep_records(task.job, found, report.place.rows, anew=whole and not missing)
+            try:
+                keep_records(task.job, found, report.place.rows, anew=whole and not missing)
+            except CnfError as error:  # of a run that is not whole: its cases are kept in its folder
+                say(f"  {error}")
+                return
             if not task.missing:  # after Ctrl-C nobody wants to wait for pictures
                 report.draw(task.job, task.folder)
 

@@ -41,26 +41,28 @@ class Found:
         """Whether ours is better than the paper's; nothing if one of them is not there, or they cannot be compared."""
         if self.value is None or self.paper is None or self.table.beside:
             return ""
-        if math.isnan(self.value):
+        if math.isnan(self.judged):
             return WORSE
-        apart = self.quantity.better * (self.value - self.paper)
+        apart = self.quantity.better * (self.judged - self.paper)
         near = SAME * abs(self.paper) if self.quantity.absolute is None else self.quantity.absolute
         return EQUAL if abs(apart) <= near else BETTER if apart > 0 else WORSE
 
     @property
     def factor(self) -> float | None:
         """By how much ours is better (below one: worse); None where differences count."""
-        if not self.value or not self.paper or self.quantity.absolute is not None or math.isnan(self.value):
+        if not self.value or not self.paper or self.quantity.absolute is not None or math.isnan(self.judged):
             return None
-        return (self.paper / self.value) if self.quantity.better < 0 else self.value / self.paper
+        return (self.paper / self.judged) if self.quantity.better < 0 else self.judged / self.paper
+
+    @property
+    def judged(self) -> float:
+        """What is compared: processor seconds where rows have them, for those of the clock are the machine's load."""
+        assert self.value is not None
+        return self.value if self.processor is None else self.processor
 
     @property
     def role(self) -> str:
         return self.table.role(self.line, self.quantity)
-
-    @property
-    def name(self) -> str:
-        return f"table {self.table.number}, {self.line.label}, {self.quantity.heading}"
 
 
 def compare_table(table: PaperTable, records: Records | None) -> list[list[Found]]:

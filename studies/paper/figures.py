@@ -6,7 +6,7 @@ folder of a run, when its rows are collected, and kept in the repository.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Part:
     from_rows: Callable[[Records, Path], object] | None = None
     from_folder: Callable[[Path, Path], object] | None = None  # the study's folder, the picture
     from_nothing: Callable[[Path], object] | None = None
+    methods: tuple[str, ...] = ()  # that the caption promises
 
     @property
     def file(self) -> str:
@@ -65,6 +66,7 @@ FIGURES = (
                 "materials",
                 "Specular stand-ins: what they are held against, every method, enlarged highlights and errors",
                 from_folder=picturing.draw_materials,
+                methods=picturing.METHODS,
             ),
         ),
     ),
@@ -109,6 +111,7 @@ FIGURES = (
                 "materials_ablation",
                 "The same materials by other bases, all on SIREN, and by the Gaussian kernel",
                 from_folder=picturing.draw_ablation,
+                methods=picturing.ABLATION,
             ),
         ),
     ),
@@ -121,7 +124,7 @@ FIGURES = (
         (
             Part(
                 "materials_gallery",
-                "Every material: reference left, fit right, SSIM below; those of RGL are measured, others stand-ins",
+                "Reference left, fit right, SSIM below; networks stand in for all materials but those marked as tables",
                 from_folder=picturing.draw_gallery,
             ),
         ),
@@ -134,6 +137,7 @@ FIGURES = (
                 "normals",
                 "Normals as given (black) and as the field has them (red), before and after training",
                 from_folder=picturing.draw_normals,
+                methods=("exact", "pseudo"),
             ),
         ),
     ),
@@ -158,6 +162,19 @@ EXTRA = (
         (Part("transfer", "nRMSE over the shift, ours and the paper's", from_rows=drawing.draw_transfer),),
     ),
 )
+
+
+def is_drawn(figure: Figure, records: Mapping[str, Records | None], images: Path) -> bool:
+    """Whether its pictures are there, and rows that they were drawn with."""
+    return (not figure.job or records.get(figure.job) is not None) and all(
+        (images / part.file).is_file() for part in figure.parts
+    )
+
+
+def find_absent(figure: Figure, records: Records) -> list[str]:
+    """Methods that its captions promise and no row has."""
+    there = {row.get("method") for row in records.rows}
+    return [name for part in figure.parts for name in part.methods if name not in there]
 
 
 def draw_from_rows(found: dict[str, Records | None], images: Path) -> list[str]:

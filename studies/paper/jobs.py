@@ -6,7 +6,7 @@ the paper's experiment; rows of other settings are shown, and said to be of anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -26,7 +26,7 @@ class Job:
     full: Options = field(default_factory=dict)
     quick: Options | None = field(default_factory=dict)  # None: no part of a look
     size: Options = field(default_factory=dict)  # of settings
-    words: str | Callable[[], str] = ""  # the same by hand: `python -m studies NAME` and these
+    words: str = ""  # the same by hand: `python -m studies NAME` and these
     guess: tuple[float, float] = (60.0, 10.0)  # seconds of a case, full and quick, where nothing was measured yet
     clock: tuple[str, ...] = ("case_seconds", "training_seconds", "seconds")  # columns that say how long a case took
     study_name: str = ""  # that of the job unless several jobs are of one study
@@ -40,7 +40,7 @@ class Job:
 
         known = {study.name: study for study in list_studies()}
         if self.study_name not in known:
-            raise CnfError(f"there is no study called {self.study_name} in this version")
+            raise CnfError(f"there is no study called {self.study_name}")
         return known[self.study_name]
 
     def make(self, quick: bool = False) -> Study:
@@ -56,7 +56,7 @@ class Job:
     @property
     def command(self) -> str:
         """How the study is run alone, at the paper's size."""
-        return f"python -m studies {self.study_name} {_settle(self.words)}".rstrip()
+        return f"python -m studies {self.study_name} {self.words}".rstrip()
 
     def is_full(self, settings: Mapping[str, Any]) -> bool:
         """Whether rows of these settings are of the paper's size."""
@@ -64,8 +64,8 @@ class Job:
 
 
 def _settle(value: Any) -> Any:
-    """An option as the study takes it; a function is asked now."""
-    return value() if callable(value) else list(value) if isinstance(value, tuple) else value
+    """An option as the study takes it."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 LIGHT = "env/venice_sunset_1k_512x256.npz"  # in the folder of data
@@ -76,13 +76,11 @@ MATERIAL_METHODS = (
 )
 EVERY_MATERIAL = "every-material"  # all there are, at a tenth of the paper's sample visits
 EVERY_METHODS = ("kernel-grid", "kernel-grid-free", "nbrdf", "ffn", "siren", "kernel-ffn", "kernel-siren")
-
-
-def known_methods() -> list[str]:
-    """Those of the paper's methods for materials that the library has; others stay gaps."""
-    from cnf.materials.fitting.methods import METHODS
-
-    return [name for name in MATERIAL_METHODS if name in METHODS]
+EVERY_COUNT = 155  # networks of MERL's 100 materials and of RGL's 51, and four tables of RGL
+MATERIAL_SIZE: Options = {
+    **{"conditions": 100, "parameters": 200_000, "placement": "paper", "loss": "plain", "precision": "float64"},
+    **{"size": 128, "environment": LIGHT.rpartition("/")[2]},
+}
 
 
 JOBS = (
@@ -91,20 +89,26 @@ JOBS = (
         "conditioning",
         kind="basis",
         full={"points": 4096, "parameters": 1.3e6, "steps": 30},
-        size={"points": 4096, "parameters": 1.3e6},
+        size={"points": 4096, "parameters": 1.3e6, "steps": 30},
         words="--points 4096 --parameters 1.3e6 --steps 30",
         guess=(900, 5),
     ),
     Job(
         "advection",
         kind="method",
-        full={"seeds": 5},
+        full={"seeds": 5, "slow_seeds": 1},
         quick={"quick": True},
-        size={"side": 32},
-        words="--seeds 5",
+        size={"side": 32, "steps": 10},
+        words="--seeds 5 --slow-seeds 1",
         guess=(40, 4),
     ),
-    Job("transfer", kind="study", quick={"side": 16, "steps": 3, "seeds": 1}, size={"side": 32}, guess=(8, 2)),
+    Job(
+        "transfer",
+        kind="study",
+        quick={"side": 16, "steps": 3, "seeds": 1},
+        size={"side": 32, "steps": 10},
+        guess=(8, 2),
+    ),
     Job("normals", kind="method", quick={"quick": True}, size={"quick": False, "epochs": 50}, guess=(150, 4)),
     Job(
         "shapes",
@@ -116,13 +120,13 @@ JOBS = (
     Job(
         "materials",
         kind="method",
-        full={"quick": False, "count": 20, "methods": known_methods, "env": LIGHT},
+        full={"quick": False, "count": 20, "methods": MATERIAL_METHODS, "env": LIGHT},
         quick={
-            **{"materials": ("chrome", "blue-fabric"), "methods": known_methods, "size": 64},
+            **{"materials": ("chrome", "blue-fabric"), "methods": MATERIAL_METHODS, "size": 64},
             **{"samples": 40_000, "epochs": 1, "batch": 400},
         },
-        size={"samples": 640_000, "conditions": 100, "parameters": 200_000},
-        words=lambda: f"--full --count 20 --env $CNF_DATA/{LIGHT} --methods {','.join(known_methods())}",
+        size={"samples": 640_000, "epochs": 10, "batch": 5000, **MATERIAL_SIZE},
+        words=f"--full --count 20 --env $CNF_DATA/{LIGHT} --methods {','.join(MATERIAL_METHODS)}",
         guess=(200, 12),
     ),
     Job(
@@ -130,7 +134,7 @@ JOBS = (
         kind="method",
         full={"everything": True, "methods": EVERY_METHODS, "env": LIGHT},
         quick=None,
-        size={"samples": 160_000, "conditions": 100, "parameters": 200_000},
+        size={"samples": 160_000, "epochs": 4, "batch": 1000, **MATERIAL_SIZE},
         words=f"--everything --env $CNF_DATA/{LIGHT} --methods {','.join(EVERY_METHODS)} "
         f"--out results/studies/{EVERY_MATERIAL}",
         guess=(20, 20),

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnf.errors import CnfError
 from studies.machine import say_machine
 from studies.paper.algorithms import link, list_algorithms, write_algorithm
 from studies.paper.bases import PAPER as BASIS_MARKS
 from studies.paper.bases import basis_table, measured_independence
 from studies.paper.comparing import Found, compare_table
 from studies.paper.details import held_out_pairs, own_tables
-from studies.paper.figures import EXTRA, FIGURES, Figure
+from studies.paper.figures import EXTRA, FIGURES, Figure, is_drawn
 from studies.paper.jobs import EVERY_MATERIAL, JOBS, find_job
-from studies.paper.records import Records, read_records
+from studies.paper.records import SPENT, Records, read_records
 from studies.paper.remarks import Remarks, find_remark, read_remarks
 from studies.paper.showing import show_setting, show_table
-from studies.paper.summary import Entries, claim_table, count_table, list_gaps, list_worse
+from studies.paper.summary import Entries, claim_table, count_table, list_gaps, list_lacking, list_worse
 from studies.paper.tables import BASELINE, OWN, TABLES
 from studies.tables import Table
 
@@ -45,9 +45,9 @@ and `--quick` is a look of about ten minutes that leaves this page alone: [studi
 By hand, a study is run as follows; what it finished is found by the command above:"""
 
 EVERY = """\
-The networks of MERL's hundred materials and of RGL's, and RGL's tables, at a tenth of the paper's sample visits.
-Settings of methods were chosen on a dozen of them; below are the others, every pair on the materials that both methods
-were run on."""
+At a tenth of the paper's sample visits, so far: {counts}. NBRDF are networks that stand in for the materials. Settings
+of the kernel methods were chosen on a dozen; below are the others, every pair on the materials that both were run on
+([what was looked at](studies.md#materials-appearance-with-exact-measurements))."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,7 @@ LAYOUT: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 def read_all(rows: Path) -> dict[str, Records | None]:
     """The records of every job; None for one without."""
-    found: dict[str, Records | None] = {}
-    for job in JOBS:
-        try:
-            found[job.name] = read_records(job.study(), rows, job.name)
-        except CnfError:
-            if (rows / f"{job.name}.csv").exists():
-                raise
-            found[job.name] = None  # a study that this version does not have
-    return found
+    return {job.name: read_records(job.study(), rows, job.name) for job in JOBS}
 
 
 def build_page(place: Place, command: str = "python -m studies paper") -> str:
@@ -104,14 +96,14 @@ def build_page(place: Place, command: str = "python -m studies paper") -> str:
 
 
 def _summary(entries: Entries, records: Mapping[str, Records | None], remarks: Remarks, place: Place) -> list[str]:
-    drawn = [f for f in FIGURES if all((place.images / part.file).is_file() for part in f.parts)]
+    drawn = [f for f in FIGURES if is_drawn(f, records, place.images)]
     blocks = [
         "## Summary",
         count_table(entries).markdown(),
         f"Pictures: {len(drawn)} of {len(FIGURES)} (figures 9 to 14 are one here, figure 3 two). Both algorithms and "
         "the table of bases are taken from the code.",
     ]
-    gaps = list_gaps(entries, records, place.images)
+    gaps = [*list_gaps(entries, records, place.images), *list_lacking(records.get(EVERY_MATERIAL))]
     blocks += ["### Gaps", "\n".join(f"- {gap}." for gap in gaps) if gaps else "None."]
     blocks += ["### What the paper concludes", claim_table(entries, records).markdown()]
     worse = list_worse(entries, remarks, OWN)
@@ -173,9 +165,18 @@ def _table(
 
 def _every_material(found: Records | None, command: str) -> list[str]:
     """Beside table 2: materials that no setting was chosen on, by every method."""
-    shown = "*Not measured yet.*" if found is None else held_out_pairs(found)
-    more = [] if found is None else [_details("all means", own_tables(find_job(EVERY_MATERIAL), found))]
-    return ["### Beside table 2: every material", EVERY, shown, *more, f"`{command} --only {EVERY_MATERIAL}`"]
+    blocks = ["### Beside table 2: every material"]
+    if found is None:
+        return [*blocks, "*Not measured yet.*", f"`{command} --only {EVERY_MATERIAL}`"]
+    groups = Counter(group for _, group in {(row["material"], row["group"]) for row in found.rows})
+    counts = ", ".join(f"{many} of “{group}”" for group, many in sorted(groups.items()))
+    return [
+        *blocks,
+        EVERY.format(counts=counts),
+        held_out_pairs(found),
+        _details("all means", own_tables(find_job(EVERY_MATERIAL), found)),
+        f"`{command} --only {EVERY_MATERIAL}`",
+    ]
 
 
 def _say_remarks(flat: Sequence[Found], remarks: Remarks) -> list[str]:
@@ -200,7 +201,7 @@ def _figure(figure: Figure, records: Mapping[str, Records | None], place: Place,
     found = records.get(figure.job)
     size = "" if found is None or find_job(figure.job).is_full(found.settings) else " ° Not at the paper's size."
     for part in figure.parts:
-        if (place.images / part.file).is_file():
+        if is_drawn(figure, records, place.images):
             where = Path(os.path.relpath(place.images / part.file, place.page.parent)).as_posix()
             blocks += [f"![{figure.title}]({where})", f"{part.caption}.{size}"]
         else:
@@ -242,7 +243,7 @@ def _measured(records: Mapping[str, Records | None], command: str, place: Place)
             lines.append([f"`{job.name}`", "-", "-", "-", "not measured yet"])
             continue
         settings = ", ".join(f"{name} {show_setting(v)}" for name, v in found.settings.items())
-        spent = [_hours(found, name) for name in ("case_seconds", "case_processor_seconds")]
+        spent = [_minutes(found, name) for name in SPENT]
         lines.append([f"`{job.name}`", len(found.rows), *spent, settings])
         for facts in found.machines:
             machines.setdefault(say_machine(facts), []).append(job.name)
@@ -257,6 +258,6 @@ def _measured(records: Mapping[str, Records | None], command: str, place: Place)
     ]
 
 
-def _hours(records: Records, name: str) -> str | None:
+def _minutes(records: Records, name: str) -> str | None:
     values = [row[name] for row in records.rows if row.get(name) is not None]
     return f"{math.fsum(values) / 60:.1f}" if len(values) == len(records.rows) and values else None

@@ -17,6 +17,7 @@ from cnf.errors import CnfError, FileError
 from cnf.reading.arrays import read_arrays
 from cnf.reports.plots import GREY, draw
 from studies.keeping import LARGEST_ARRAYS, read_kept
+from studies.materials.subjects import NETWORK, RGL, RGL_NETWORKS
 from studies.paper.drawing import as_measured
 from studies.study import Row
 
@@ -165,7 +166,7 @@ def _draw_renderings(folder: Path, path: Path, methods: Sequence[str]) -> None:
     there = [name for name in methods if any(row["method"] == name for row, _ in found)]
     cases = as_measured([row for row, _ in found])
     pairs = [(case, images) for case, (_, images) in zip(cases, found, strict=True)]
-    specular = sorted(pairs, key=lambda pair: ("specular" not in pair[0].group, pair[0].material))
+    specular = sorted(pairs, key=lambda pair: (not pair[0].held_out, -(pair[0].glossiness or 0.0), pair[0].material))
     rows = picture_rows(specular, there) if there else []
     if not rows:
         raise NothingToShowError(f"no material was run with all of {', '.join(there or methods)}")
@@ -211,5 +212,6 @@ def draw_gallery(folder: Path, path: Path) -> None:
 
 
 def _short_label(row: Row) -> str:
-    """The material's name; those of RGL say so."""
-    return f"RGL {row['material']}" if str(row["group"]).startswith("RGL") else str(row["material"])
+    """The material's name; of RGL's it is said, and whether it is a table."""
+    name, group = str(row["material"]).removeprefix(NETWORK), str(row["group"])
+    return f"RGL {name} (table)" if group == RGL else f"RGL {name}" if group == RGL_NETWORKS else name

@@ -86,8 +86,8 @@ def read_records(study: type[Study], folder: Path, job: str = "") -> Records | N
 
 
 def merge_records(old: Records | None, new: Records, key: Sequence[str]) -> Records:
-    """Rows of the same settings together, the new ones first in case of two; of other settings the new ones alone."""
-    if old is None or old.settings != new.settings:
+    """Rows of the same settings together, the new ones first in case of two."""
+    if old is None:
         return new
     found = {tuple(row[name] for name in key): row for row in [*old.rows, *new.rows]}
     machines = [*old.machines, *(m for m in new.machines if m not in old.machines)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from studies.paper.claims import CLAIMS, conditioning_claim, count_claim
+from studies.paper.claims import CLAIMS, Count, conditioning_claim, count_claim
 from studies.paper.comparing import BETTER, EQUAL, WORSE, Found
-from studies.paper.figures import FIGURES
-from studies.paper.jobs import find_job
+from studies.paper.figures import FIGURES, find_absent, is_drawn
+from studies.paper.jobs import EVERY_COUNT, EVERY_METHODS, find_job
 from studies.paper.records import Records
 from studies.paper.remarks import Remarks, find_remark
 from studies.paper.showing import show_factor, show_ours, show_paper, show_setting
@@ -55,11 +56,20 @@ def list_gaps(entries: Entries, records: Mapping[str, Records | None], images: P
             )
     for figure in FIGURES:
         named, found = f"Figure {figure.number} (`{figure.label}`), {figure.title}", records.get(figure.job)
-        if any(not (images / part.file).is_file() for part in figure.parts):
+        if not is_drawn(figure, records, images):
             gaps.append(f"{named}: not drawn yet")
         elif found is not None and (words := _say_settings(figure.job, found)):
             gaps.append(f"{named}: not at the paper's size ({', '.join(words)})")
+        if found is not None and (absent := find_absent(figure, found)):
+            gaps.append(f"{named}: without {', '.join(absent)}")
     return gaps
+
+
+def list_lacking(found: Records | None) -> list[str]:
+    """How many of all materials every method was run on, where that is not all of them."""
+    counts = Counter(row["method"] for row in (found.rows if found else []))
+    few = [f"{name} {counts[name]}" for name in EVERY_METHODS if counts[name] < EVERY_COUNT]
+    return [f"Beside table 2: of {EVERY_COUNT} materials were run: {', '.join(few)}"] if few else []
 
 
 def list_worse(
@@ -88,20 +98,21 @@ def _say_why(found: Found, remarks: Remarks) -> str:
 def claim_table(entries: Entries, records: Mapping[str, Records | None]) -> Table:
     """The paper's conclusions, and in how many of the comparisons behind them the order holds here."""
     lines = [
-        [f"{_number(claim.label, entries)}: {claim.text}", *_say_claim(*count_claim(claim, entries[claim.label]))]
+        [f"{_number(claim.label, entries)}: {claim.text}", *_say_claim(count_claim(claim, entries[claim.label]))]
         for claim in CLAIMS
     ]
     held = conditioning_claim(records.get("conditioning"))
     text = "figure 5: the Gaussian kernel has the lowest condition number of all bases, step by step"
-    return Table(["the paper concludes", "holds here", "in"], [*lines, [text, *_say_claim(*held)]], left=3)
+    return Table(["the paper concludes", "holds here", "in"], [*lines, [text, *_say_claim(held)]], left=3)
 
 
-def _say_claim(held: int, known: int, there: int) -> list[str]:
-    if not known:
+def _say_claim(count: Count) -> list[str]:
+    if not count.known:
         return ["not measured yet", "-"]
-    answer = "yes" if held == known else "no" if not held else "in part"
-    more = "" if known == there else f" ({there - known} not measured yet)"
-    return [answer, f"{held} of {known} comparisons{more}"]
+    answer = "no" if not count.held else "in part" if count.held < count.known else "yes" if count.whole else "so far"
+    lacks = {"not measured yet": count.there - count.known, "not at the paper's size": count.small}
+    words = ", ".join(f"{many} {what}" for what, many in lacks.items() if many)
+    return [answer, f"{count.held} of {count.known} comparisons" + (f" ({words})" if words else "")]
 
 
 def _number(label: str, entries: Entries) -> str:
