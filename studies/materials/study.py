@@ -90,6 +90,12 @@ class Materials(Study):
     conditions: options.Conditions = None
     parameters: options.Parameters = None
     placement: options.Placement = None
+    on_nodes: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|yes|no", help="Conditions are entries of a MERL table; no: between them, as in the paper."
+        ),
+    ] = "no"
     sampling: options.Sampling = None
     loss: options.Loss = None
     reciprocity: options.Reciprocity = None
@@ -133,7 +139,10 @@ class Materials(Study):
 
     def settings(self) -> dict[str, Any]:
         light = None if self.env is None else self.env.name  # its contents tell cases apart
-        return {**asdict(self.budget), "environment": light, "size": self.size}
+        budget = asdict(self.budget)
+        if self.budget.on_nodes == "no":
+            del budget["on_nodes"]  # as in rows of before it could be asked for, which are the same
+        return {**budget, "environment": light, "size": self.size}
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
