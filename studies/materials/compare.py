@@ -54,6 +54,7 @@ def compare(
     conditions: options.Conditions = None,
     parameters: options.Parameters = None,
     placement: options.Placement = None,
+    on_nodes: options.OnNodes = None,
     sampling: options.Sampling = None,
     loss: options.Loss = None,
     reciprocity: options.Reciprocity = None,

@@ -78,12 +78,12 @@ def write_study(
     with the notes."""
     check_results(results)
     place = as_path(folder)
-    breaks = [*where_order_breaks(results, champion), *notes]
+    breaks, shown = [*where_order_breaks(results, champion), *notes], [*COLUMNS, "held_out"]
     contents = {
         "study.txt": "\n".join([study_text(results), "", *breaks]),
         "study.md": "\n".join([study_markdown(results), "", *(f"- {line}" for line in breaks)]),
         "study.tex": study_latex(results),
-        "study.csv": Table(COLUMNS, [[getattr(r, name) for name in COLUMNS] for r in results]).csv(),
+        "study.csv": Table(shown, [[getattr(r, name) for name in shown] for r in results]).csv(),
     }
     return [write_text(place / name, text.rstrip("\n") + "\n") for name, text in contents.items()]
 

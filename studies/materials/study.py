@@ -18,6 +18,7 @@ import typer
 from cnf.errors import CnfError
 from cnf.materials.commands import options
 from cnf.materials.fitting.fit import Settings, fit_material
+from cnf.materials.reflectance.checksums import list_known
 from cnf.materials.rendering.stage import Stage
 from cnf.materials.report.curves import draw_learning_curves
 from cnf.reports.terminal import split_words
@@ -41,19 +42,21 @@ COPIED = (*(name for name in COLUMNS if name not in ("material", "method")), "ra
 class Materials(Study):
     """Soft and constrained models of many materials.
 
-    Errors of renderings, times, sizes, exactness. Needs measurements in CNF_DATA, or materials of your own with
-    --material.
+    Errors of renderings, times, sizes, exactness. Needs measurements in CNF_DATA, MERL's files with --merl, or
+    materials of your own with --material.
     """
 
     name = "materials"
     key = ("material", "method")
-    columns = COPIED
+    columns = (*COPIED, "held_out")
     curve = ("step", "loss", "seconds")
     workers = 2
 
     materials: Annotated[
         Names,
-        typer.Option(metavar="NAMES", help="Names from the data, such as chrome,gold-paint; default: see --count."),
+        typer.Option(
+            metavar="NAMES", help="Names from the data or --merl, such as chrome,brass; default: see --count."
+        ),
     ] = None
     material: Annotated[
         Names,
@@ -64,13 +67,23 @@ class Materials(Study):
     count: Annotated[
         int | None,
         typer.Option(
-            min=1, max=100, help="NBRDF of MERL: the ten most specular, then others evenly spread; and RGL's four (20)."
+            min=1,
+            max=100,
+            help="NBRDF of MERL (or --merl): the ten most specular, then others evenly spread; and RGL's four (20).",
         ),
     ] = None
     everything: Annotated[
         bool,
         typer.Option("--everything", help="All networks of MERL and of RGL, and RGL's four tables: 155 materials."),
     ] = False
+    merl: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="MERL's .binary files, verified by their checksums, instead of networks of them: all, or --materials, "
+            "or --count.",
+        ),
+    ] = None
     methods: Annotated[
         Names,
         typer.Option(metavar="NAMES", help=f"From {options.ALL_METHODS}, with commas; default: the paper's five."),
@@ -90,6 +103,12 @@ class Materials(Study):
     conditions: options.Conditions = None
     parameters: options.Parameters = None
     placement: options.Placement = None
+    on_nodes: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|yes|no", help="Conditions are entries of a MERL table; no: between them, as in the paper."
+        ),
+    ] = "no"
     sampling: options.Sampling = None
     loss: options.Loss = None
     reciprocity: options.Reciprocity = None
@@ -120,7 +139,9 @@ class Materials(Study):
                 "--materials names materials, --count chooses some, --everything takes all; give one of them"
             )
         found: list[subjects.Chosen] = []
-        if names:
+        if self.merl is not None:
+            found += subjects.choose_merl(self.verified, names, self.count, self.merl)
+        elif names:
             found += subjects.name_subjects(subjects.find_measurements(self.data), names)
         elif self.everything:
             found += subjects.list_everything(subjects.find_measurements(self.data))
@@ -131,9 +152,28 @@ class Materials(Study):
         subjects.check_distinct(found)
         return {one.name: one for one in found}
 
+    @cached_property
+    def verified(self) -> list[subjects.Chosen]:
+        """All of MERL's files in the folder of --merl."""
+        if self.merl is None:
+            return []
+        if self.everything or self.data is not None:
+            other = "--everything takes all networks" if self.everything else "--data is the folder of networks"
+            raise CnfError(f"--merl takes MERL's own files, {other}; give one of them")
+        return subjects.verify_merl(self.merl)
+
+    @cached_property
+    def contents(self) -> dict[str, str]:
+        """What the files hold, in short: read once, for MERL's are 3.5 GB."""
+        paths = dict.fromkeys(one.subject.path for one in self.chosen.values())
+        return {path: hash_source(path) for path in paths}
+
     def settings(self) -> dict[str, Any]:
         light = None if self.env is None else self.env.name  # its contents tell cases apart
-        return {**asdict(self.budget), "environment": light, "size": self.size}
+        budget = asdict(self.budget)
+        if self.budget.on_nodes == "no":
+            del budget["on_nodes"]  # as in rows of before it could be asked for, which are the same
+        return {**budget, "environment": light, "size": self.size}
 
     def cases(self) -> list[Case]:
         """The source tells a file by its contents: one that was changed is fitted again."""
@@ -147,13 +187,17 @@ class Materials(Study):
 
     def _identify(self, one: subjects.Chosen, light: str) -> list[str]:
         """What was read for a case: names, and files by their contents."""
-        return [Path(one.subject.path).name, one.subject.name or "", hash_source(one.subject.path), light]
+        return [Path(one.subject.path).name, one.subject.name or "", self.contents[one.subject.path], light]
 
     def introduce(self) -> str:
         many, ways = len(self.chosen), len(choose_methods(self.methods))
         count = f"{many} material{'s' * (many > 1)}, {ways} method{'s' * (ways > 1)}"
         samples = f"{self.budget.samples} samples x {self.budget.epochs}"
-        return f"{count} of about {self.budget.parameters} parameters, {samples}, {self.budget.conditions} conditions"
+        budget = f"of about {self.budget.parameters} parameters, {samples}, {self.budget.conditions} conditions"
+        if not self.verified:
+            return f"{count} {budget}"
+        known = len(list_known())
+        return f"{len(self.verified)} of MERL's {known} files, each verified by its SHA-256\n{count} {budget}"
 
     def count_steps(self, case: Case) -> int:
         return self.budget.steps // self.budget.log_every
@@ -180,7 +224,7 @@ class Materials(Study):
         desk.keep(image=image.numpy().astype(np.float32), reference=stage.image.numpy().astype(np.float32))
         curve = {"step": found.steps, "loss": found.losses, "seconds": found.times}
         kept = {name: getattr(found, name) for name in COPIED}
-        return {**kept, "standing": found.standing, "curve": curve}
+        return {**kept, "held_out": found.held_out, "standing": found.standing, "curve": curve}
 
     def describe(self, row: Row) -> str:
         seen = f"PSNR {row['psnr']:6.2f} dB   SSIM {row['ssim']:.3f}   {row['seconds']:7.1f} s"

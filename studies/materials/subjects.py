@@ -2,7 +2,8 @@
 
 In: a folder of data, names, or words for generated materials. Out: `Chosen` subjects: the most specular of the hundred
 packed networks first, others evenly spread between them and the least specular, and tables of RGL's measurements; or
-all there are. Settings of methods were chosen on a dozen of them (`TUNED_ON`); the others are held out.
+all there are. MERL's own files, if somebody has them, are chosen from likewise. Settings of methods were chosen on a
+dozen of these materials (`TUNED_ON`); the others are held out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import torch
 
-from cnf.errors import CnfError, nearest
-from cnf.materials.reflectance import Material, read_material
+from cnf.errors import CnfError, FileError, nearest
+from cnf.materials.commands.options import is_folder
+from cnf.materials.reflectance import Material, find_merl, read_material
 from cnf.materials.reflectance.reading import decode_archive, is_generated, name_table
 from studies.options import find_data
 
@@ -31,8 +33,10 @@ TUNED_ON = (
 )
 MOST_SPECULAR, OTHERS, RGL = "NBRDF of MERL, ten most specular", "NBRDF of MERL, others", "RGL"
 RGL_NETWORKS = "NBRDF of RGL"
+MERL = "MERL"  # the measurements themselves
 GENERATED, FILES = "Generated", "Files"
 NETWORK = "network-"  # before the names of RGL's networks, for some of RGL's tables have the same
+FILE = "merl-"  # before the names of MERL's files, for networks fitted to them have the same
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Chosen:
 
 def is_held_out(name: str) -> bool:
     """Whether a material is none of the dozen that settings were chosen on."""
-    return name.removeprefix(NETWORK) not in TUNED_ON
+    return name.removeprefix(NETWORK).removeprefix(FILE) not in TUNED_ON
 
 
 def find_measurements(data: Path | None) -> Path:
@@ -96,13 +100,38 @@ def list_everything(data: Path) -> list[Chosen]:
 
 def choose_subjects(data: Path, count: int) -> list[Chosen]:
     """The most specular networks, others evenly spread up to `count` in all, and all tables."""
-    ranked = rank_networks(data)
+    return [*spread(rank_networks(data), count, data / NETWORKS), *find_tables(data)]
+
+
+def spread(ranked: Sequence[Chosen], count: int, where: Path) -> list[Chosen]:
+    """`count` of them: the most specular, and others evenly spread over the rest."""
     if count > len(ranked):
-        raise CnfError(f"{data / NETWORKS} holds {len(ranked)} materials; {count} were asked for")
+        raise CnfError(f"{where} holds {len(ranked)} materials; {count} were asked for")
     first, rest = ranked[: min(count, SPECULAR)], ranked[SPECULAR:]
     more = count - len(first)
     places = [round((k + 0.5) * len(rest) / more - 0.5) for k in range(more)]
-    return [*first, *(rest[place] for place in places), *find_tables(data)]
+    return [*first, *(rest[place] for place in places)]
+
+
+def verify_merl(folder: Path) -> list[Chosen]:
+    """MERL's files in a folder, every one of them verified, in order of their names; anything else is refused."""
+    if not is_folder(str(folder)):
+        what = "is a file" if _is_file(str(folder)) else "is not there"
+        raise FileError(f"--merl {folder} {what}; give the folder that holds MERL's .binary files")
+    return [Chosen(Subject(str(f.path), None, MERL), FILE + f.name, f.label) for f in find_merl(folder, strict=True)]
+
+
+def choose_merl(verified: Sequence[Chosen], names: Sequence[str], count: int | None, folder: Path) -> list[Chosen]:
+    """Those named, as MERL or a study names them; or `count`, the most specular first; or all."""
+    if count is not None:
+        shine = {one.name: specularity(one.subject.read()) for one in verified}
+        return spread(sorted(verified, key=lambda one: (-shine[one.name], one.name)), count, folder)
+    known = {one.name.removeprefix(FILE): one for one in verified}
+    wanted = [name.removeprefix(FILE) for name in names]
+    for name in wanted:
+        if name not in known:
+            raise CnfError(f"MERL's {name!r} is not in {folder}; {len(known)} others are." + nearest(name, known))
+    return [one for name, one in known.items() if name in wanted or not wanted]
 
 
 def name_subjects(data: Path, names: Sequence[str]) -> list[Chosen]:

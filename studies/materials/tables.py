@@ -74,16 +74,17 @@ def check_results(results: Sequence[Case]) -> None:
 
 
 def study_tables(results: Sequence[Case]) -> list[Table]:
-    """One table for all materials and, if there are several groups, one for each."""
+    """One table for all materials, one for those held out if some are not, and one for each of several groups."""
     check_results(results)
     groups = list(dict.fromkeys(r.group for r in results))
-    if len(groups) == 1:
+    if len(groups) == 1 and all(r.held_out for r in results):
         return [_table(groups[0] or "Materials", results)]
     apart = {title: own for title, own in _held_out(results).items() if own and len(own) < len(results)}
+    several = groups if len(groups) > 1 else []
     return [
-        _table("All groups", results),
+        _table("All groups" if several else groups[0] or "Materials", results),
         *(_table(title, own) for title, own in apart.items()),
-        *(_table(group, [r for r in results if r.group == group]) for group in groups),
+        *(_table(group, [r for r in results if r.group == group]) for group in several),
     ]
 
 

@@ -50,8 +50,9 @@ def gather_kept(job: Job, folder: Path) -> Records | None:
     machines: list[dict[str, Any]] = []
     for k in kept:
         facts = k.get("machine")
-        known = isinstance(facts, dict) and all(type(facts.get(name)) is kind for name, kind in FACTS.items())
-        if known and (plain := {name: facts[name] for name in FACTS}) not in machines:
+        if not isinstance(facts, dict) or any(type(facts.get(name)) is not kind for name, kind in FACTS.items()):
+            continue  # of an earlier version, which did not say where it was run
+        if (plain := {name: facts[name] for name in FACTS}) not in machines:
             machines.append(plain)
     return Records(job.name, settings[0], _ordered(job, rows), machines)
 

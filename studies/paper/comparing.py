@@ -76,7 +76,11 @@ def compare_table(table: PaperTable, records: Records | None) -> list[list[Found
 
 def choose_rows(rows: Sequence[Row], *wanted: Where) -> list[Row]:
     """Those that have what is wanted."""
-    return [row for row in rows if all(_fits(row.get(name), v) for given in wanted for name, v in given.items())]
+    for name, value in [pair for given in wanted for pair in given.items()]:
+        choices = value if isinstance(value, tuple) else (value,)
+        fitting = ([row for row in rows if _fits(row.get(name), choice)] for choice in choices)
+        rows = next((some for some in fitting if some), [])
+    return list(rows)
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -17,7 +17,7 @@ from cnf.errors import CnfError, FileError
 from cnf.reading.arrays import read_arrays
 from cnf.reports.plots import GREY, draw
 from studies.keeping import LARGEST_ARRAYS, read_kept
-from studies.materials.subjects import NETWORK, RGL, RGL_NETWORKS
+from studies.materials.subjects import FILE, NETWORK, RGL, RGL_NETWORKS
 from studies.paper.drawing import as_measured
 from studies.study import Row
 
@@ -213,5 +213,5 @@ def draw_gallery(folder: Path, path: Path) -> None:
 
 def _short_label(row: Row) -> str:
     """The material's name; of RGL's it is said, and whether it is a table."""
-    name, group = str(row["material"]).removeprefix(NETWORK), str(row["group"])
+    name, group = str(row["material"]).removeprefix(NETWORK).removeprefix(FILE), str(row["group"])
     return f"RGL {name} (table)" if group == RGL else f"RGL {name}" if group == RGL_NETWORKS else name

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-Where = Mapping[str, Any]  # column -> value that rows must have; words may end in * for any rest
+# column -> value that rows must have; words may end in * for any rest; of several values the first that some row has
+Where = Mapping[str, Any]
 Value = float | tuple[float, float] | None  # with a standard deviation, or nothing
 OWN, BASELINE = "own", "baseline"  # what the paper proposes, and what it compares with
 
@@ -65,16 +66,17 @@ class PaperTable:
         return quantity.role or line.role
 
 
-MERL: Where = {"group": "NBRDF of MERL*"}
+MERL: Where = {"group": ("MERL", "NBRDF of MERL*")}
 PICTURES = (
     Quantity("RMSE × 100", "rmse", MERL, style=".2f", scale=100, all_of="mean", paper_style=".2f"),
     Quantity("PSNR, dB", "psnr", MERL, better=1, style=".2f", absolute=0.05, all_of="mean", paper_style=".2f"),
     Quantity("SSIM", "ssim", MERL, better=1, style=".3f", absolute=0.005, all_of="mean", paper_style=".2f"),
 )
 STAND_INS = (
-    "The paper has the 100 measured MERL materials, which may not be passed on. Ours are stand-ins: the published "
-    "networks of the same materials (“NBRDF of MERL chrome” and so on), the ten most specular and ten spread over the "
-    "others, each with the paper's number of samples, visits, conditions and parameters. These are not results on MERL."
+    "The paper has the 100 measured MERL materials, which may not be passed on. Unless rows are of these files "
+    "(`python -m studies materials --merl FOLDER`), ours are stand-ins: the published networks of the same "
+    "materials (“NBRDF of MERL chrome” and so on), the ten most specular and ten spread over the others, each "
+    "with the paper's number of samples, visits, conditions and parameters. These are not results on MERL."
 )
 MATERIALS = PaperTable(
     *("2", "table:brdf", "Materials: renderings of learned reflectance", "materials", "method", PICTURES),

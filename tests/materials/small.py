@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 from cnf.materials.fitting import fit as fitting
 from cnf.materials.fitting import measuring
-from cnf.materials.reflectance import physics
+from cnf.materials.reflectance import GGX, Material, physics, tabulate, write_merl
+from cnf.materials.reflectance.checksums import Known
 from cnf.materials.rendering import environments
 
 BUDGET = ["--samples", "1000", "--epochs", "1", "--batch", "500", "--parameters", "3000", "--conditions", "20"]
 SMALL = [*BUDGET, "--size", "32"]
 GOLD = "ggx:gold:0.2"
 RED = "plastic:0.8,0.1,0.1:0.2"
+METAL = GGX("gold", 0.2)
 
 
 def measure_little(patch: pytest.MonkeyPatch, *others: ModuleType) -> None:
@@ -57,6 +61,16 @@ def pack_networks(folder: Path) -> Path:
     path.parent.mkdir(parents=True)
     np.savez(path, names=np.array(["dull", "bright", "medium"]), **arrays)
     return path
+
+
+def write_table(path: Path, material: Material = METAL) -> Path:
+    """A file in MERL's format and of its size: a material at the nodes."""
+    return write_merl(path, tabulate(material, dtype=torch.float64))
+
+
+def know(path: Path) -> Known:
+    """The entry that such a file would have in the list of MERL's files."""
+    return Known(path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def count_fits(monkeypatch: pytest.MonkeyPatch, *others: ModuleType) -> list[str]:

@@ -112,6 +112,17 @@ def test_finding_merl_refuses_damage(small_list, tmp_path):
         find_merl(tmp_path / "other")
 
 
+def test_finding_merl_alone(small_list, tmp_path):
+    """Strictly, a file that nobody published is refused by its name, and a second copy is still left out."""
+    for name, content in {"chalk": small_list, "copy": small_list, "mine": b"mine"}.items():
+        (tmp_path / f"{name}.binary").write_bytes(content)
+    with pytest.raises(FileError, match=r"1 of 3 files.*none of MERL's 2.*: mine\.binary; take them out"):
+        find_merl(tmp_path, strict=True)
+    (tmp_path / "mine.binary").unlink()
+    with pytest.warns(StorageWarning, match=r"copy\.binary \(a second copy\)"):
+        assert [f.name for f in find_merl(tmp_path, strict=True)] == ["chalk"]
+
+
 def test_a_verified_file_of_full_size_is_read_as_merl(tmp_path, monkeypatch):
     """A generated table under a checksum of its own: found, verified, and labelled as MERL's when it is read."""
     file = write_merl(tmp_path / "grey.binary", Table("grey", "grey", torch.full((90, 90, 180, 3), 0.25)))

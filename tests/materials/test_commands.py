@@ -18,15 +18,17 @@ from cnf.materials.fitting import fit as fitting
 from cnf.materials.fitting import measuring
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
-from cnf.materials.reflectance import read_material
+from cnf.materials.reflectance import checksums, read_material
 from cnf.materials.rendering.environment_files import read_radiance
 from tests.materials.small import (
     GOLD,
     SMALL,
     check_refusal,
     is_picture,
+    know,
     measure_little,
     pack_networks,
+    write_table,
 )
 
 refused = functools.partial(check_refusal, run)
@@ -127,6 +129,7 @@ def test_conditions_that_do_not_hold(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--loss", "l2"], "plain, weighted, cosine", 1),
         (["--sampling", "all"], "sampling", 1),
         (["--placement", "best"], "placement", 1),
+        (["--on-nodes", "maybe"], "on_nodes is one of auto, yes, no", 1),
         (["--precision", "float16"], "precision", 1),
         (["--rate", "nan"], "rate", 1),
         (["--env", "nowhere.hdr"], "nowhere.hdr", 1),
@@ -240,6 +243,29 @@ def test_export(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
     refused(capsys, ["material", "export", GOLD, str(tmp_path / "a.merl")], ".binary")
     refused(capsys, ["material", "export", GOLD, str(out), "--convention", "middle"], "nodes or centers")
     refused(capsys, ["material", "export", GOLD, str(tmp_path / "a.bsdf"), "--convention", "nodes"], "--convention")
+
+
+def test_a_table_goes_in_and_its_measurements_come_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """A file of MERL's, fitted and exported: at the 20 conditions both files have the same numbers.
+
+    float64 holds the units of a file to two roundings; the conditions themselves are asked to hold to 1e-10.
+    """
+    given, out = write_table(tmp_path / "brass.binary"), tmp_path / "out.binary"
+    monkeypatch.setattr(checksums, "list_known", lambda: {"brass": know(given)})
+    assert run(["material", "fit", str(given), "--out", str(tmp_path / "fit"), "--no-picture", *SMALL]) == 0
+    assert "MERL brass" in capsys.readouterr().out
+    assert run(["material", "export", str(tmp_path / "fit"), str(out)]) == 0
+    assert "20 of the 20 conditions are entries of the table" in capsys.readouterr().out
+    before, after = (np.fromfile(path, "<f8", offset=12).reshape(3, 90, 90, 180) for path in (given, out))
+    rows = csv.DictReader((tmp_path / "fit" / "conditions.csv").read_text().splitlines())
+    angles = np.array([[float(row[f"{name}_degrees"]) for name in ("theta_h", "theta_d", "phi_d")] for row in rows])
+    places = np.stack([90 * np.sqrt(angles[:, 0] / 90), angles[:, 1], angles[:, 2]], axis=1)
+    i, j, k = places.round().astype(int).T
+    assert np.abs(places - places.round()).max() < 1e-6 and k.max() < 180
+    np.testing.assert_allclose(after[:, i, j, k], before[:, i, j, k], rtol=1e-9)
+    assert np.abs(after / before - 1).max() > 0.01  # elsewhere the model is a model
 
 
 def test_export_for_mitsuba(tmp_path: Path, capsys: pytest.CaptureFixture):

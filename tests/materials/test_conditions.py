@@ -1,4 +1,5 @@
-"""Conditions of a fit: half around the highlight, measurements as they are, or one after the other at the worst."""
+"""Conditions of a fit: half around the highlight, measurements as they are, one after the other at the worst, and on
+nodes of MERL's grid."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
 from cnf.errors import ConstraintError
-from cnf.materials.fitting.conditions import APART, PER_ROUND, largest_errors, place_conditions
+from cnf.materials.fitting import conditions as placing
+from cnf.materials.fitting.conditions import APART, PER_ROUND, choose_grid, largest_errors, place_conditions
 from cnf.materials.fitting.sampling import Samples, draw_samples, draw_valid, look_up, uniform_angles
-from cnf.materials.reflectance import GGX, decode
+from cnf.materials.reflectance import GGX, Table, decode, encode
 from cnf.materials.reflectance.scattered import Scattered
 from tests.materials.test_sampling import LIKELY, by_hand
 
@@ -141,3 +143,70 @@ def test_bad_input():
         place_conditions(GOLD, 0)
     with pytest.raises(ConstraintError, match="needs a field"):
         place_conditions(GOLD, 10, placement="largest-error")
+
+
+# On nodes of MERL's grid
+
+
+def grid_places(conditions: Samples, offset: float = 0.0) -> np.ndarray:
+    """Rows, columns and layers (M, 3) of conditions by the format's formulas, as whole numbers if they are nodes."""
+    theta_h, theta_d, phi_d = decode(conditions.points).numpy().T
+    quarter = np.pi / 2
+    return np.stack([90 * np.sqrt(theta_h / quarter), 90 * theta_d / quarter, 180 * phi_d / np.pi], axis=1) - offset
+
+
+def noisy_table(convention: str = "nodes", known: int = 90) -> Table:
+    """Entries that have nothing to do with their neighbours; rows from `known` on were not measured."""
+    values = torch.rand(90, 90, 180, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    values[known:] = torch.nan
+    return Table("noise", "noise", values, convention)
+
+
+@pytest.mark.parametrize("placement", ["paper", "largest-error"])
+def test_conditions_on_nodes(placement: str):
+    """100 distinct nodes with phi_d below pi, where the format has entries, and the metal's own values there."""
+    conditions = place_conditions(GOLD, 100, placement=placement, interpolate=interpolate, grid="nodes")
+    places = grid_places(conditions)
+    whole = places.round()
+    assert np.abs(places - whole).max() < 1e-6 and len({tuple(row) for row in whole}) == len(conditions) == 100
+    assert whole.min() >= 0 and (whole < [90, 90, 180]).all()
+    assert (conditions.logs - torch.log1p(GOLD(decode(conditions.points)))).abs().max() < 1e-12
+
+
+def test_nodes_are_next_to_where_the_paper_puts_conditions():
+    """One after the other: less than a cell from the direction drawn, or from that with light and eye swapped."""
+    drawn, moved = (decode(place_conditions(GOLD, 60, grid=grid).points) for grid in (None, "nodes"))
+    swapped = drawn + torch.tensor([0.0, 0.0, np.pi], dtype=torch.float64)
+    apart = torch.minimum(*((encode(moved) - encode(way)).norm(dim=1) for way in (drawn, swapped)))
+    assert (drawn[:, 2] > np.pi).sum() > 15 and moved[:, 2].max() < np.pi
+    assert apart.max() < 0.06 and apart.median() < 0.02  # at 90 degrees a row is 2 degrees high, in the middle 1
+
+
+@pytest.mark.parametrize("convention", ["nodes", "centers"])
+def test_of_a_table_they_are_its_entries(convention: str):
+    """Bit by bit, and of measured rows alone: what a mean of neighbours gives in such a table is another number."""
+    table = noisy_table(convention, known=60)
+    conditions = place_conditions(table, 50, grid=choose_grid(table))
+    places = grid_places(conditions, 0.5 if convention == "centers" else 0.0)
+    i, j, k = places.round().astype(int).T
+    assert np.abs(places - places.round()).max() < 1e-6 and i.max() < 60
+    assert torch.equal(conditions.logs, torch.log1p(table.values[i, j, k]))
+
+
+def test_when_conditions_lie_on_nodes():
+    """Unless told, those of a table, on its own convention; measurements at directions of their own never."""
+    table, listed = noisy_table("centers"), measured(12)
+    assert [choose_grid(table, told) for told in ("auto", "yes", "no")] == ["centers", "centers", None]
+    assert [choose_grid(GOLD, told) for told in ("auto", "yes", "no")] == [None, "nodes", None]
+    assert choose_grid(listed) is None
+    with pytest.raises(ConstraintError, match="lie where they were measured; leave --on-nodes out"):
+        choose_grid(listed, "yes")
+
+
+def test_too_few_nodes(monkeypatch: pytest.MonkeyPatch):
+    """A table of 2160 entries apart from each other, known at ever so many directions: no 3000 conditions."""
+    monkeypatch.setattr(placing, "ROUNDS", 3)
+    entries = torch.full((90, 90, 180, 3), torch.nan)
+    entries[9:45:3, ::3, ::30] = 0.5
+    with pytest.raises(ConstraintError, match=r"too few nodes .* of 3000 found; ask for fewer conditions"):
+        place_conditions(Table("apart", "apart", entries), 3000, grid="nodes")

@@ -135,6 +135,15 @@ def test_damage_is_told(exact: Fit, soft: Fit, tmp_path: Path):
         load_fit(tmp_path)
 
 
+def test_fits_of_before_lay_between_nodes(exact: Fit, tmp_path: Path):
+    """A summary that does not say where its conditions lie is of a time when they never were on nodes."""
+    save_fit(exact, tmp_path, Source("x"), {})
+    summary = json.loads((tmp_path / "fit.json").read_text())
+    assert summary["settings"].pop("on_nodes") == "auto"
+    (tmp_path / "fit.json").write_text(json.dumps(summary))
+    assert load_fit(tmp_path).fit.settings == replace(TINY, on_nodes="no")
+
+
 def test_the_certificate_is_not_believed_but_measured(exact: Fit, tmp_path: Path):
     """A summary that claims failure changes nothing: the model is solved again."""
     save_fit(exact, tmp_path, Source("x"), {})

@@ -289,6 +289,7 @@ def test_nodes_that_cannot_be_conditions():
     assert len(snap_to_nodes(torch.tensor([[1.5, 1.5, 0.1]], dtype=torch.float64))) == 0  # the light is below
     pole = torch.tensor([[0.3, 0.0, 0.0], [0.3, 0.0, 1.0], [0.3, 0.0, 2.0]], dtype=torch.float64)
     assert len(snap_to_nodes(pole)) == 3 and float(torch.pdist(encode(snap_to_nodes(pole))).min()) > 1e-3
+    assert snap_to_nodes(pole[2:])[0, 1:].tolist() == [0, 0]  # the azimuth that such a pair of directions has
 
 
 def test_a_table_has_the_conditions_that_lie_on_its_nodes(tmp_path):

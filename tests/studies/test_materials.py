@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import json
 import math
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cnf.materials.fitting.measuring import held_out_error
 from cnf.materials.reflectance import GGX, Lambert, Material, read_material
 from cnf.materials.rendering.environments import studio
 from cnf.materials.rendering.stage import Stage
+from studies import paper
 from studies.__main__ import run
 from studies.keeping import find_arrays
 from studies.materials import cases, subjects
@@ -107,6 +109,15 @@ def test_a_file_that_was_changed_is_fitted_again(tmp_path: Path, monkeypatch: py
         np.savez(tmp_path / "map.npz", L=np.roll(lamps, turned, axis=1))
         assert run([*command, "--no-pictures"]) == 0
     assert made == ["list nbrdf"] * 3
+
+
+def test_settings_are_those_of_rows_that_are_there():
+    """Conditions between nodes, as in the paper, whatever the library prefers; only who asks for others says more than
+    committed rows do, which would be rows of other settings."""
+    kept = json.loads((Path(paper.__file__).parent / "rows" / "materials.json").read_text())["settings"]
+    asked = Materials(material=[GOLD])
+    assert asked.budget.on_nodes == "no" and asked.settings().keys() == kept.keys()
+    assert Materials(material=[GOLD], on_nodes="yes").settings() == {**asked.settings(), "on_nodes": "yes"}
 
 
 def test_a_material_that_fails_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture):

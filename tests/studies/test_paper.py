@@ -399,7 +399,7 @@ def test_time_left(counting: Job, tmp_path: Path):
 
 
 def test_rows_from_the_folder_of_a_study(counting: Job, tmp_path: Path):
-    """Whatever a study finished by itself is found, by what its files say; rows of other settings are never replaced."""
+    """Whatever a study finished by itself is found, by what its files say; rows of other settings are not replaced."""
     tasks = plan_tasks([counting], tmp_path / "out", tmp_path / "rows")
     run_tasks(tasks, 1)
     shutil.move(tmp_path / "out/counting", tmp_path / "mine")

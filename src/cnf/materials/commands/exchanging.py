@@ -102,7 +102,7 @@ def compare_conditions(conditions: Samples, written: Table) -> str:
     there = apart < ON_NODE
     text = f"{int(there.sum())} of the {len(conditions)} conditions are entries of the table"
     if not bool(there.any()):
-        return f"{text}: they lie between its nodes"
+        return f"{text}: they lie between its nodes; cnf material fit --on-nodes yes puts them there"
     entries = written.values.reshape(-1, 3)[numbers[there]].double()
     error = (entries.log1p() - conditions.logs[there]).abs().max()
     return f"{text}, which have the measured log(1 + f) to {float(error):.1e}" + (

@@ -35,6 +35,12 @@ Parameters = Annotated[
 Placement = Annotated[
     str | None, typer.Option(metavar="paper|largest-error", help="How conditions are placed (paper).")
 ]
+OnNodes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|yes|no", help="Conditions are entries of a MERL table (auto: if the material is a table)."
+    ),
+]
 Sampling = Annotated[
     str | None, typer.Option(metavar="highlight|uniform", help="Where the samples are (highlight: half near it).")
 ]

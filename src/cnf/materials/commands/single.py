@@ -50,6 +50,7 @@ def fit(
     conditions: options.Conditions = None,
     parameters: options.Parameters = None,
     placement: options.Placement = None,
+    on_nodes: options.OnNodes = None,
     sampling: options.Sampling = None,
     loss: options.Loss = None,
     reciprocity: options.Reciprocity = None,

@@ -2,7 +2,8 @@
 
 In: a material and how to place conditions. Out: `Samples` at which log(1 + f) is imposed. The paper's way is half
 uniform angles, half around the highlight; "largest-error" puts them one after the other where the field that meets
-those placed so far is farthest from the material.
+those placed so far is farthest from the material. Either may lie on the nodes of MERL's grid: of a table these are its
+measurements, and a table that is made of the field has them as entries.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from torch import Tensor
 
 from cnf.errors import ConstraintError
 from cnf.materials.fitting.sampling import (
+    Draw,
     Samples,
+    as_samples,
     draw_valid,
     highlight_angles,
     look_up,
@@ -24,9 +27,12 @@ from cnf.materials.fitting.sampling import (
 )
 from cnf.materials.reflectance.angles import encode
 from cnf.materials.reflectance.material import Material
+from cnf.materials.reflectance.merl import Table, node_numbers, snap_to_nodes
 from cnf.materials.reflectance.scattered import Scattered
 
 PLACEMENTS = ("paper", "largest-error")
+ON_NODES = ("auto", "yes", "no")  # "auto": if the material is a table, which knows nothing else
+ROUNDS = 20  # of looking for further nodes before a material counts as known at too few
 CANDIDATES = 20_000
 PER_ROUND = 10  # conditions placed between two solves
 CLOSE = 1e-6  # encoded distance below which two measurements are of one direction
@@ -36,24 +42,56 @@ Interpolate = Callable[[Samples, Tensor], Tensor]  # conditions, encoded points 
 
 
 def place_conditions(
-    material: Material, count: int, seed: int = 0, placement: str = "paper", interpolate: Interpolate | None = None
+    material: Material,
+    count: int,
+    seed: int = 0,
+    placement: str = "paper",
+    interpolate: Interpolate | None = None,
+    grid: str | None = None,
 ) -> Samples:
-    """`count` conditions; "largest-error" needs `interpolate`, the field that meets given conditions."""
+    """`count` conditions; "largest-error" needs `interpolate`, the field that meets given conditions.
+
+    `grid`: the convention of MERL's nodes that they lie on, see `choose_grid`; None: they lie anywhere.
+    """
     if placement not in PLACEMENTS:
         raise ConstraintError(f"placement is one of {', '.join(PLACEMENTS)}; got {placement!r}")
     if count < 1:
         raise ConstraintError(f"a fit needs at least one condition; got {count}")
     generator = torch.Generator().manual_seed(seed + 1)
-    if placement == "paper":
-        return candidates(material, count, generator)
-    if interpolate is None:
+    if placement == "largest-error" and interpolate is None:
         raise ConstraintError("placement by the largest error needs a field to measure it with")
-    return largest_errors(candidates(material, max(CANDIDATES, count), generator), count, interpolate)
+    pool = candidates(material, count if placement == "paper" else max(CANDIDATES, count), generator, grid)
+    if grid is not None and len(pool) < count:
+        raise ConstraintError(
+            f"{material.label} is known at too few nodes of MERL's grid: {len(pool)} of {count} found; ask for fewer "
+            "conditions, or let them lie between nodes (--on-nodes no)"
+        )
+    return pool if interpolate is None or placement == "paper" else largest_errors(pool, count, interpolate)
 
 
-def candidates(material: Material, count: int, generator: torch.Generator) -> Samples:
-    """Half around the highlight, half anywhere; of measurements, half those nearest the highlight, half any others."""
+def choose_grid(material: Material, on_nodes: str = "auto") -> str | None:
+    """The convention of the nodes that conditions lie on, a table's own; None if they lie anywhere."""
+    if isinstance(material, Scattered):
+        if on_nodes == "yes":
+            raise ConstraintError(
+                f"conditions of {material.label} are its measurements, which lie where they were measured; leave "
+                "--on-nodes out"
+            )
+        return None
+    if isinstance(material, Table):
+        return None if on_nodes == "no" else material.convention
+    return "nodes" if on_nodes == "yes" else None
+
+
+def candidates(material: Material, count: int, generator: torch.Generator, grid: str | None = None) -> Samples:
+    """Half around the highlight, half anywhere; of measurements, half those nearest the highlight, half any others.
+
+    On the nodes of a grid there may be fewer than `count`.
+    """
     near = count // 2
+    if grid is not None:
+        around = draw_nodes(material, near, highlight_angles, generator, grid)
+        return look_up_nodes(material, draw_nodes(material, count, uniform_angles, generator, grid, around), grid)
     if not isinstance(material, Scattered):
         around = draw_valid(material, near, highlight_angles, generator)
         return look_up(material, torch.cat([around, draw_valid(material, count - near, uniform_angles, generator)]))
@@ -64,6 +102,26 @@ def candidates(material: Material, count: int, generator: torch.Generator) -> Sa
     by_highlight = single[material.angles[single, 0].argsort()]
     others = by_highlight[near:][torch.randperm(known - near, generator=generator)[: count - near]]
     return take_measurements(material, torch.cat([by_highlight[:near], others]))
+
+
+def draw_nodes(
+    material: Material, count: int, draw: Draw, generator: torch.Generator, grid: str, found: Tensor | None = None
+) -> Tensor:
+    """Angles as of `draw_valid`, moved to distinct nodes, after those already `found`: `count` in all, or fewer."""
+    found = torch.empty(0, 3, dtype=torch.float64) if found is None else found
+    for _ in range(ROUNDS):
+        drawn = draw_valid(material, count - len(found), draw, generator)
+        found = snap_to_nodes(torch.cat([found, drawn]), grid, material)  # nodes stay where they are
+        if len(found) == count:
+            break
+    return found
+
+
+def look_up_nodes(material: Material, angles: Tensor, grid: str) -> Samples:
+    """The material at nodes: entries of a table as they are, not to the rounding of an interpolation."""
+    if isinstance(material, Table) and material.convention == grid:
+        return as_samples(material, angles, material.values.reshape(-1, 3)[node_numbers(angles, grid)])
+    return look_up(material, angles)
 
 
 def distinct(material: Scattered) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError, CnfWarning
-from cnf.materials.fitting.conditions import PLACEMENTS, place_conditions
+from cnf.materials.fitting.conditions import ON_NODES, PLACEMENTS, choose_grid, place_conditions
 from cnf.materials.fitting.least_squares import fit_grid
 from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
 from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples, swapping_gap
@@ -53,6 +53,7 @@ class Settings:
     conditions: int = 100
     parameters: int = 200_000
     placement: str = "paper"
+    on_nodes: str = "auto"  # conditions are entries of a table on MERL's grid; "auto": if the material is one
     sampling: str = "highlight"
     loss: str = "plain"
     reciprocity: str = "auto"  # of methods with conditions; "auto": if the material is reciprocal
@@ -68,7 +69,7 @@ class Settings:
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 raise CnfError(f"{name} is a whole number of at least {bound}; got {value!r}")
         choices = {"placement": PLACEMENTS, "sampling": SAMPLINGS, "loss": LOSSES, "precision": tuple(PRECISIONS)}
-        choices["reciprocity"] = RECIPROCITIES
+        choices |= {"reciprocity": RECIPROCITIES, "on_nodes": ON_NODES}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise CnfError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
@@ -151,7 +152,8 @@ def _place(material: Material, method: Method, settings: Settings) -> Samples:
     if placement == "largest-error":
         trial = place_conditions(material, settings.conditions, settings.seed)
         width = method.width_for(trial, settings.parameters)
-    return place_conditions(material, settings.conditions, settings.seed, placement, interpolate)
+    grid = choose_grid(material, settings.on_nodes)
+    return place_conditions(material, settings.conditions, settings.seed, placement, interpolate, grid)
 
 
 def _build(method: Method, conditions: Samples, settings: Settings, reciprocal: bool = False) -> Model:

@@ -144,7 +144,7 @@ def load_fit(folder: object) -> KeptFit:
         summary = json.loads(read_text(place / SUMMARY, LARGEST))
         conditions = _read_conditions(place / CONDITIONS)
         method = find_method(summary["method"], len(conditions))
-        settings = Settings(**summary["settings"])
+        settings = Settings(**{"on_nodes": "no", **summary["settings"]})  # fits that do not say it knew no other way
         name, label = check_name(summary["name"]), str(summary["label"])
         given = summary["source"]
         source = Source(str(given["path"]), given["name"], str(given.get("contents", "")))

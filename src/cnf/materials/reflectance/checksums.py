@@ -53,11 +53,11 @@ def check_merl(path: object) -> list[Checked]:
     return [check_file(file) for file in list_files(path)]
 
 
-def find_merl(folder: object) -> list[MerlFile]:
+def find_merl(folder: object, strict: bool = False) -> list[MerlFile]:
     """MERL's materials in a folder, in order of their names: the files whose bytes are those of MERL's.
 
-    Files that should be MERL's and are not are refused, all in one line; others, and second copies, are left out with a
-    warning.
+    Files that should be MERL's and are not are refused, all in one line; others are left out with a warning, or refused
+    too if `strict`. Second copies are left out with a warning.
     """
     checked = [(file, check_file(file)) for file in list_files(folder)]
     bad = [f"{file.name} ({found.status})" for file, found in checked if found.status in ("changed", "wrong size")]
@@ -65,6 +65,12 @@ def find_merl(folder: object) -> list[MerlFile]:
         raise FileError(
             f"{len(bad)} of {len(checked)} files in {folder} are not as MERL published them: {', '.join(bad)[:500]}; "
             "fetch them again or take them out"
+        )
+    unknown = [file.name for file, found in checked if found.material is None]
+    if strict and unknown:
+        raise FileError(
+            f"{len(unknown)} of {len(checked)} files in {folder} are none of MERL's {len(list_known())}, by name or by "
+            f"contents: {', '.join(unknown)[:500]}; take them out (--material takes tables of your own)"
         )
     verified: dict[str, MerlFile] = {}
     left_out = []

@@ -156,14 +156,16 @@ def snap_to_nodes(angles: Tensor, convention: str = "nodes", material: Material 
 
     Each goes to the nearest of the 27 nodes around it that is above the horizon, known to the material (an entry of the
     table itself, if it is one) and not taken. phi_d is then in [0, pi): light and eye may change places. Two nodes that
-    are one pair of directions (theta_h or theta_d is 0, and the azimuths differ) count as one. A point without such a
-    node is left out.
+    are one pair of directions (theta_h or theta_d is 0, and the azimuths differ) count as one, that of azimuth 0 if
+    theta_d is 0, as everywhere. A point without such a node is left out.
     """
     middle = _nearest_places(angles, check_convention(convention))  # (P, 3)
     turned = angles.double() + angles.new_tensor([0.0, 0.0, math.pi], dtype=torch.float64)  # light and eye swapped
     steps = torch.cartesian_prod(*[torch.arange(-1, 2)] * 3)  # (27, 3)
     around = middle[:, None] + steps
     around[..., 2] %= SHAPE[2]
+    if OFFSETS[convention] == 0:
+        around[..., 2].masked_fill_(around[..., 1] == 0, 0)  # what `decode` gives back, and so the entry that is meant
     inside = (around >= 0).all(-1) & (around < around.new_tensor(SHAPE)).all(-1)
     nodes = grid_angles(convention)
     numbers = (around * around.new_tensor([SHAPE[1] * SHAPE[2], SHAPE[2], 1])).sum(-1).clamp(0, len(nodes) - 1)
