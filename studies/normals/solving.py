@@ -54,6 +54,7 @@ class Found:
     after: Look
     course: History  # empty if nothing is trained
     seconds: float  # of training, without measuring and without pre-training
+    processor: float  # seconds of the processor, of the same
     inference: float  # seconds for INFERENCE_POINTS points
     pretraining: float = 0.0  # seconds of the circle that was the start
     note: str = ""  # what was chosen on the way
@@ -69,7 +70,7 @@ def solve_shape(
     shape = find_shape(name)
     if method in ("exact", "pseudo"):
         return _solve_hypernet(shape, method, size, seed, starts, side, report)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     if method == "siren":
         network, course = train_siren(shape.points, shape.normals, size, seed, report)
         predict: Field = network
@@ -77,8 +78,8 @@ def solve_shape(
     else:
         model, note = hermite_field(exact_conditions(shape.points, shape.normals))
         predict, course = model.solution, History()
-    seconds = time.perf_counter() - started
-    return Found(None, look_at(predict, shape, side), course, seconds, time_inference(predict), note=note)
+    seconds, processor = time.perf_counter() - started, time.process_time() - worked
+    return Found(None, look_at(predict, shape, side), course, seconds, processor, time_inference(predict), note=note)
 
 
 def find_circle(count: int, size: Size, seed: int, starts: Starts, report: Report | None) -> tuple[Any, float]:
@@ -104,18 +105,18 @@ def _solve_hypernet(
         model = move_hypernet(start, conditions)
     else:
         model = hypernet_field(conditions, size, seed)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     width = choose_width(model, size)
-    seconds = time.perf_counter() - started
+    seconds, processor = time.perf_counter() - started, time.process_time() - worked
     before = look_at(model.eval().solution, shape, side, size.precision)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     course = train_hypernet(model.train(), size, seed, report)
-    seconds += time.perf_counter() - started
+    seconds, processor = seconds + time.perf_counter() - started, processor + time.process_time() - worked
     if method == "exact" and shape.name == "circle":
         starts[f"circle of {len(shape)} points"] = model, seconds
     after = look_at(model.solution, shape, side, size.precision)
     note = f"Gaussian of width {width:.3g} at the start"
-    return Found(before, after, course, seconds, time_inference(model.solution), pretraining, note)
+    return Found(before, after, course, seconds, processor, time_inference(model.solution), pretraining, note)
 
 
 def look_at(predict: Field, shape: PlanarShape, side: int = 101, precision: torch.dtype | None = None) -> Look:

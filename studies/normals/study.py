@@ -64,7 +64,8 @@ class Normals(Study):
     key = ("shape", "method")
     columns = (
         *("points", *(f"start_{name}" for name in LOOKED), *LOOKED, "worst_residual", "epochs"),
-        *("training_seconds", "pretraining_seconds", "inference_seconds", "paper_start", "paper", "note"),
+        *("training_seconds", "training_processor_seconds", "pretraining_seconds", "inference_seconds"),
+        *("paper_start", "paper", "note"),
     )
     curve = ("epoch", "eikonal", "residual", "seconds")
 
@@ -125,6 +126,7 @@ class Normals(Study):
             "worst_residual": max(course.residual, default=None),
             "epochs": self.size.epochs if course.step else 0,
             "training_seconds": found.seconds,
+            "training_processor_seconds": found.processor,
             "pretraining_seconds": found.pretraining,
             "inference_seconds": found.inference,
             "paper_start": paper[0],
