@@ -129,9 +129,10 @@ def hash_source(path: str | None) -> str:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def learning_rate(method: str, settings: Settings) -> float:
-    """The rate a fit is trained with: that of the settings, or the method's own."""
-    return find_method(method).rate if settings.rate is None else settings.rate
+def learning_rate(method: str, settings: Settings) -> float | None:
+    """The rate a fit is trained with: that of the settings, or the method's own; None if nothing is trained."""
+    known = find_method(method)
+    return None if known.solved else known.rate if settings.rate is None else settings.rate
 
 
 def choose_methods(given: Sequence[str] | None, default: Sequence[str] = PAPER_METHODS) -> list[str]:

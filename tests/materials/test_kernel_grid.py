@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import cnf
+from cnf.errors import CnfError
 from cnf.materials.fitting import least_squares
 from cnf.materials.fitting.coordinates import HighlightCoordinates
 from cnf.materials.fitting.fit import QUICK, fit_material, suit_method
@@ -97,3 +99,31 @@ def test_lists_of_measurements_are_fitted_by_a_network():
     angles = draw_valid(GOLD, 50, uniform_angles, torch.Generator().manual_seed(1))
     assert suit_method(Scattered("few", "few", angles, GOLD(angles))) == "kernel-siren"
     assert suit_method(GOLD) == "kernel-grid"
+
+
+def test_the_course_ends_with_what_was_reached():
+    """The last entry is the loss of the coefficients that are kept, and steps are counted like those of trainings."""
+    told: list[tuple[int, int]] = []
+    made = fit_material(GOLD, "kernel-grid", SMALL, lambda step, steps, loss, residual: told.append((step, steps)))
+    assert [step for step, _ in told] == made.course.step and told[0][0] == 0 and told[-1][0] < told[-1][1]
+    assert made.course.stopped == ("steps" if told[-1][0] + 1 == told[-1][1] else "converged")
+    assert isinstance(made.model, cnf.ConstrainedField) and made.model.base is not None
+    samples = draw_samples(GOLD, SMALL.samples, SMALL.seed, SMALL.sampling)
+    given = (samples, made.conditions)
+    with torch.no_grad():
+        errors = [(made.model.base(some.points) - some.logs).abs() for some in given]
+    loss = float(torch.cat(errors).mean())
+    assert made.course.loss[-1] == pytest.approx(loss, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "part"),
+    [
+        ("kernel-grid", {"rate": 0.1}, "takes no learning rate"),
+        ("kernel-grid", {"loss": "cosine"}, "serves methods that are trained"),
+        ("kernel-grid-free", {"reciprocity": "yes"}, "never reciprocal by construction; take kernel-grid"),
+    ],
+)
+def test_settings_without_effect_are_refused(method: str, changes: dict[str, Any], part: str):
+    with pytest.raises(CnfError, match=part):
+        fit_material(GOLD, method, replace(SMALL, **changes))

@@ -95,7 +95,9 @@ def fit_and_write(
     if picture:
         check_pictures()
     given = stage.reference
-    say(f"{given.label}, by {find_method(method).title}, up to {settings.samples} samples x {settings.epochs}\n")
+    chosen = find_method(method)
+    visits = "" if chosen.solved else f" x {settings.epochs}"
+    say(f"{given.label}, by {chosen.title}, up to {settings.samples} samples{visits}\n")
     made = train_with_display(given, method, settings)
     if not made.course.step:
         raise KeyboardInterrupt  # before the first step: there is nothing to keep

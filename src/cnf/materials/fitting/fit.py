@@ -120,6 +120,7 @@ def fit_material(
     settings = Settings() if settings is None else settings
     method = suit_method(material) if method is None else method
     chosen = find_method(method, settings.conditions)
+    _refuse_what_is_not_used(chosen, settings)
     samples = draw_samples(material, settings.samples, settings.seed, settings.sampling)
     conditions = _place(material, chosen, settings)
     if len(conditions) != settings.conditions:  # a list of measurements shorter than that
@@ -136,6 +137,19 @@ def fit_material(
     return Fit(
         material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds, cpu_seconds
     )
+
+
+def _refuse_what_is_not_used(method: Method, settings: Settings) -> None:
+    """Settings that a method would pass over in silence."""
+    if method.solved and settings.rate is not None:
+        raise CnfError(f"{method.name} is solved for, not trained: it takes no learning rate; leave it out")
+    if method.solved and settings.loss != "plain":
+        raise CnfError(
+            f"{method.name} is fitted by the squares of log(1 + f); the loss {settings.loss!r} serves methods that are "
+            "trained, such as kernel-siren"
+        )
+    if method.free and settings.reciprocity == "yes":
+        raise CnfError(f"{method.name} is never reciprocal by construction; take {method.name.removesuffix('-free')}")
 
 
 def suit_method(material: Material) -> str:

@@ -66,18 +66,24 @@ def fit_grid(
     system = Normal(matrix, matrix.T.tocsr(), weights, rough, rough.T.tocsr())
     wanted = logs.numpy().astype(np.float32)
     found = start = np.zeros((len(grid.coefficients), wanted.shape[1]), np.float32)
-    course = History()
+    course, step = History(), -1
+
+    def log(step: int, found: np.ndarray) -> None:
+        course.step.append(step)
+        course.loss.append(float(np.abs(matrix @ found - wanted).mean()))
+        course.seconds.append(time.perf_counter() - started)
+        if report is not None:
+            report(step, ITERATIONS, course.loss[-1])
+
     try:
-        for k, found in enumerate(conjugate_gradients(system, wanted, start), start=1):
-            if k % EVERY and k > 1:
-                continue
-            course.step.append(k - 1)  # counted from 0, as in trainings
-            course.loss.append(float(np.abs(matrix @ found - wanted).mean()))
-            course.seconds.append(time.perf_counter() - started)
-            if report is not None:
-                report(k, ITERATIONS, course.loss[-1])
+        for step, found in enumerate(conjugate_gradients(system, wanted, start)):  # counted from 0, as in trainings
+            if step % EVERY == 0:
+                log(step, found)
+        course.stopped = "steps" if step + 1 >= ITERATIONS else "converged"
     except KeyboardInterrupt:
         course.stopped = "interrupted"
+    if step >= 0 and course.step[-1:] != [step]:
+        log(step, found)
     with torch.no_grad():
         grid.coefficients.copy_(torch.from_numpy(found))
     return course
