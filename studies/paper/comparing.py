@@ -38,8 +38,12 @@ class Found:
 
     @property
     def verdict(self) -> str:
-        """Whether ours is better than the paper's; nothing if one of them is not there, or they cannot be compared."""
-        if self.value is None or self.paper is None or self.table.beside:
+        """Whether ours is better than the paper's; nothing if one of them is not there, or they cannot be compared.
+
+        Nor can the mean over a few materials be compared with one over very many.
+        """
+        few = self.quantity.all_of == "mean" and self.rows < self.table.count
+        if self.value is None or self.paper is None or self.table.beside or few:
             return ""
         if math.isnan(self.judged):
             return WORSE

@@ -31,7 +31,7 @@ def count_table(entries: Entries) -> Table:
     lines: list[list[object]] = []
     for name, group in [*kinds.items(), ("all", every)]:
         verdicts = [f.verdict for f in group if f.full]
-        counts = [len(group), len([f for f in group if f.verdict]), len(verdicts)]
+        counts = [len(group), len([f for f in group if f.value is not None]), len(verdicts)]
         lines.append([name, *counts, *(verdicts.count(v) for v in (BETTER, EQUAL, WORSE))])
     return Table(header, lines)
 
@@ -47,7 +47,7 @@ def list_gaps(entries: Entries, records: Mapping[str, Records | None], images: P
     for lines in entries.values():
         table, flat = lines[0][0].table, [found for line in lines for found in line]
         missing = [f for f in flat if f.paper is not None and f.value is None]
-        small = [f for f in flat if f.verdict and not f.full]
+        small = [f for f in flat if f.paper is not None and f.value is not None and not f.full and not table.beside]
         if missing:
             gaps.append(f"{_name(table)}: not measured yet: {_say_which(missing, flat)}")
         if small:
