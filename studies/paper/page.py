@@ -37,7 +37,7 @@ in its order and numbered as there. One command measures all of it and writes th
 
 Marks: ▲ ours is better, ▼ worse, = the same to two percent (PSNR to 0.05 dB, SSIM to the paper's two digits), with the
 factor (or difference) between the two; ° not at the paper's size, and no mark for means over too few. Where the paper
-compares with other methods, a mark says how our run of such a baseline compares with the paper's: neither is a merit."""
+compares with other methods, a mark says how our run of a baseline compares with the paper's: neither is a merit."""
 MEASURED = """\
 `{command}` runs every study at the paper's sizes and can be stopped and started again anywhere; `--only NAMES` runs
 some of them, `--missing` only what has no rows in `studies/paper/rows` yet; `--page` writes the page from these rows,
