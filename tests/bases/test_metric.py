@@ -327,16 +327,19 @@ def test_derivatives_of_altered_encoders_belong_to_their_values(name: str):
 def test_without_gradients_the_own_distance_is_taken_in_strips():
     """13 hidden values in four strips of a triangular root, in float64 again: the same distances to rounding.
 
-    With gradients, and where G has no root (here: negative eigenvalues), the product with G.
+    Wide strips are as wide as products like it: 100 values in strips of 32. With gradients, and where G has no root
+    (here: negative eigenvalues), the product with G.
     """
-    body, last = split_encoder(encoders.SIREN(2, 20, [9, 13], 3.0, seed=1).double()) or (None, None)
-    assert body is not None and last is not None
-    metric = HiddenMetric.of(body, last, torch.tensor(0.5, dtype=torch.float64), ANCHORS)
     x = torch.rand(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    for hidden, widths in ((100, [32, 32, 32, 4]), (13, [4, 4, 4, 1])):
+        body, last = split_encoder(encoders.SIREN(2, 120, [9, hidden], 3.0, seed=1).double()) or (None, None)
+        assert body is not None and last is not None
+        metric = HiddenMetric.of(body, last, torch.tensor(0.5, dtype=torch.float64), ANCHORS)
+        with torch.no_grad():
+            again, wanted = metric.in_precision(torch.float64), metric.distances(x)
+            assert [strip.shape[1] for strip in again.root] == widths
+            assert (again.distances(x) - wanted).abs().max() <= 1e-12 * wanted.max()
     with torch.no_grad():
-        again, wanted = metric.in_precision(torch.float64), metric.distances(x)
-        assert len(again.root) == 4 and sum(strip.shape[1] for strip in again.root) == 13
-        assert (again.distances(x) - wanted).abs().max() <= 1e-12 * wanted.max()
         spoilt = replace(metric, metric=metric.metric - 10 * torch.eye(13, dtype=torch.float64))
         assert not spoilt.in_precision(torch.float64).root
     assert not metric.in_precision(torch.float64).root

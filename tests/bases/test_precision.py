@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 import cnf
 from cnf import encoders, kernels
 from cnf.bases import ConstraintLayer, Hypernet, Kernel
-from cnf.bases.precision import Recast
+from cnf.bases.precision import Recast, recast
 from cnf.errors import ConstraintError, ViolationWarning
 
 PLANE = cnf.Space("x y", "u")
@@ -136,6 +137,29 @@ def test_conditions_stay_exact(name: str):
     assert (rounded(ANCHORS)[:, 0] - TARGET).abs().max() <= 1e-4
 
 
+@every_basis
+def test_single_precision_throughout(name: str):
+    """Points, base, weights and values in float32: near the field in float64, with a certificate of its own."""
+    base = encoders.SIREN(2, 1, [9], 4.0, 1).double()
+    conditions = [PLANE.constraint("u", at=ANCHORS, equals=TARGET, name="u")]
+    solution = cnf.ConstrainedField(BASES[name](), conditions, base=base, tolerance=1e-10).solve()
+    assert solution.in_precision(torch.float32).base.precision == torch.float64  # type: ignore[union-attr]
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            coarse = solution.in_precision(torch.float32, throughout=True)
+            found = coarse(PLACES)
+        assert found.dtype == coarse.weights.dtype == coarse.base.precision == torch.float32  # type: ignore[union-attr]
+        assert difference(found.double(), solution(PLACES)) <= 1e-5
+        single, double = coarse.base(PLACES.float()), solution.base(PLACES.float().double())  # type: ignore[misc]
+        assert 0 < difference(single, double.float()) <= 1e-5  # in single precision inside as well
+        off = float((coarse(ANCHORS)[:, 0] - TARGET).abs().max())
+        with pytest.warns(ViolationWarning):
+            certificate = coarse.certificate
+        assert off > 1e-9 and not certificate.exact
+        assert off - 1e-7 <= certificate.residuals["u"].absolute <= 1e-4  # the targets are rounded as well
+    assert solution.certificate.exact and solution(PLACES).dtype == torch.float64
+
+
 def test_a_basis_without_a_choice_says_so():
     """A kernel of the coordinates has no network: one line that names the bases that do."""
     conditions = [PLANE.constraint("u", at=ANCHORS, equals=TARGET, name="u")]
@@ -170,3 +194,43 @@ def test_a_recast_network():
     ]
     assert gradients[0][0].dtype == torch.float64
     assert difference(gradients[0][0], gradients[1][0]) <= 1e-5
+
+
+class Meeting(nn.Module):
+    """The first thread goes on when a second one is inside, the second when the first is through."""
+
+    met, through = threading.Barrier(2, timeout=30), threading.Event()
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.met.wait() == 1:  # the second to come
+            assert self.through.wait(timeout=30)
+        return self.inner(x)
+
+
+def test_without_gradients_two_threads_may_share_it():
+    """The network is a copy in the other precision: two threads at once find what one finds, and nothing changes.
+
+    Put into the network while it runs, the tensors of the second thread would be gone when the first one is through.
+    """
+    network = Meeting()
+    with torch.no_grad():
+        shared = recast(network, torch.float32)
+        expected = network.inner(PLACES)
+    found: list[Tensor] = []
+
+    def evaluate() -> None:
+        found.append(shared(PLACES.float()))
+        Meeting.through.set()
+
+    threads = [threading.Thread(target=evaluate) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and all(difference(values.double(), expected) <= 1e-6 for values in found)
+    assert network.inner.weight.dtype == torch.float64
+    assert isinstance(recast(network, torch.float32), Recast)  # with gradients, which a copy would not bring back

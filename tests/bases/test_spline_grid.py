@@ -51,6 +51,17 @@ def test_at_a_pole_the_azimuth_has_no_say():
     assert float(beside.max() - beside.min()) > 1e-3
 
 
+def test_many_points_are_looked_up_in_another_way_with_the_same_numbers():
+    """With poles, one table per query instead of one look-up per function and point, bit by bit the same."""
+    grid = grid_with_numbers([5, 4, 6], 3, periodic=[False, False, True], poles=[[0, 2], [1, 2]]).requires_grad_(False)
+    x = torch.rand(400, 3, dtype=torch.float64)
+    x[:40, 0], x[20:60, 1] = 0.0, 0.0  # on the poles
+    assert 64 * 2 < len(grid.columns) < 64 * len(x)
+    assert torch.equal(grid(x), torch.cat([grid(pair) for pair in x.split(2)]))
+    index, weight = grid.places(x)
+    assert torch.allclose(grid(x), torch.einsum("pk,pkc->pc", weight, grid.coefficients[index]), atol=1e-13)
+
+
 def test_values_with_and_without_gradients_agree_and_can_be_differentiated():
     """Both ways to the values are one function; gradients to points and coefficients are right (finite differences)."""
     grid = grid_with_numbers([3, 4], 2, periodic=[False, True], poles=[[0, 1]])

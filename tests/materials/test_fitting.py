@@ -181,15 +181,18 @@ def test_soft_methods_have_no_certificate(method: str):
 @pytest.mark.filterwarnings("ignore::cnf.errors.CnfWarning")
 @pytest.mark.parametrize("method", HARD)
 def test_single_precision(method: str):
-    """Parameters and conditions in float32: kernels to 1e-5 at every logged step; the others say so or miss openly."""
+    """Trained in float32, conditions too: kernels to 1e-5 at every logged step, and in the end, in float64, to 1e-10.
+
+    The others are exact or say that they are not.
+    """
     fit = fit_material(GOLD, method, replace(SMALL, epochs=1, precision="float32"))
     assert fit.certificate is not None and fit.certificate.tolerance == 1e-5
-    assert all(p.dtype == torch.float32 for p in fit.model.parameters())
+    assert all(torch.equal(p, p.float().double()) for p in fit.model.parameters())
     if method in KERNELS:
-        assert fit.certificate.exact and max(fit.course.residual) <= 1e-5
+        assert fit.certificate.exact and fit.certificate.worst <= 1e-10 and 1e-9 < max(fit.course.residual) <= 1e-5
     with torch.no_grad():
-        miss = float((fit.model(fit.conditions.points.float()) - fit.conditions.logs).abs().max())
-    assert miss <= 1e-4 or not fit.certificate.exact
+        miss = float((fit.model(fit.conditions.points) - fit.conditions.logs).abs().max())
+    assert miss <= 1e-5 * float(fit.conditions.logs.max()) or not fit.certificate.exact
 
 
 def test_parameters_keep_their_precision():

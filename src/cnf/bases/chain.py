@@ -55,7 +55,11 @@ def chained_gaussian(
     parts = []
     for request in requests:
         inner: Tensor | None = None
-        for m, factor in _powers(request, argument, first_order):
+        powers = _powers(request, argument, first_order)
+        if len(powers) == 1 and powers[0][0] == 0 and powers[0][1] is None:  # plain values
+            parts.append(value)
+            continue
+        for m, factor in powers:
             if factor is None:
                 factor = torch.ones((), dtype=value.dtype, device=value.device)
             if inner is None:

@@ -33,7 +33,7 @@ from cnf.bases.layers import encode, smoothness
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.metric import HiddenMetric, split_encoder
 from cnf.bases.network_detail import kernel_of_network, network_detail
-from cnf.bases.precision import Recast
+from cnf.bases.precision import recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
@@ -202,11 +202,12 @@ class EncodedKernel:
     def in_precision(self, precision: torch.dtype) -> EncodedKernel:
         """The same functions with encoder and distances evaluated in another precision; rows keep that of the points.
 
-        The encoder is then a module without rules of its own, so derivatives of it cost more.
+        If gradients are asked for, the encoder is then a module without rules of its own, so derivatives of it cost
+        more.
         """
         return replace(
             self,
-            encoder=Recast(self.encoder, precision),
+            encoder=recast(self.encoder, precision),
             features=self.features.to(precision),
             shift=None if self.shift is None else self.shift.to(precision),
             metric=None if self.metric is None else self.metric.in_precision(precision),

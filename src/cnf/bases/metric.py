@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from cnf.bases.encoders import MLP, SIREN, FourierFeatures
 from cnf.bases.layers import is_altered
-from cnf.bases.precision import Recast
+from cnf.bases.precision import recast
 
 STRIPS = 4
+ROUND = 16  # widths of wide strips are a multiple: products of 63 columns take half as long again as those of 64
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class HiddenMetric:
     def in_precision(self, precision: torch.dtype) -> HiddenMetric:
         return replace(
             self,
-            body=Recast(self.body, precision),
+            body=recast(self.body, precision),
             centre=self.centre.to(precision),
             metric=self.metric.to(precision),
             image=self.image.to(precision),
@@ -63,6 +64,7 @@ class HiddenMetric:
         if bool(failed) or not len(upper):
             return ()
         width = -(-len(upper) // STRIPS)
+        width = width if width < ROUND else -(-width // ROUND) * ROUND
         starts = range(0, len(upper), width)
         return tuple(upper[k : k + width, k:].T.contiguous().to(precision) for k in starts)
 

@@ -6,6 +6,7 @@ weights are not touched.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -36,6 +37,26 @@ class Recast(nn.Module):
                     kept = tensor.to(self.precision) if tensor.is_floating_point() else tensor
                     found[f"{name}.{key}" if name else key] = kept
         return found
+
+
+def recast(network: nn.Module, precision: torch.dtype) -> nn.Module:
+    """The network in another precision; where no gradients are asked for, a copy that is converted once.
+
+    `Recast` puts other tensors into the network while it runs, so two threads must not use it at once; they may a copy.
+    """
+    network = network.network if isinstance(network, Recast) else network
+    if torch.is_grad_enabled():
+        return Recast(network, precision)
+    memo = {}
+    for module in network.modules():
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None:
+                made = tensor.detach().clone()
+                memo[id(tensor)] = made.to(precision) if made.is_floating_point() else made
+    try:
+        return copy.deepcopy(network, memo)
+    except Exception:  # anything may be raised by what cannot be copied: a script, a lock
+        return Recast(network, precision)
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager:

@@ -81,33 +81,43 @@ class SplineGrid(Encoder):
 
     def places(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Points (P, D) -> which coefficients they see, (P, 4^D) whole numbers, and with what weights, (P, 4^D)."""
+        index, weight = self._products(x)
+        return (self.columns[index.long()] if self.poles else index.long()), weight
+
+    def _products(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Which products of functions do not vanish at the points, counted in the whole tensor product, and values."""
         index, weight = None, None
         for k, (cells, closed) in enumerate(zip(self.cells, self.periodic, strict=True)):
-            own, values = _cyclic(x[:, k], cells) if closed else _clamped(x[:, k], cells)  # (P, 4) each
+            own, values = _cyclic(x[:, k], cells) if closed else _clamped(x[:, k], cells)  # (4, P) each
             if index is None or weight is None:
                 index, weight = own, values
                 continue
-            index = (index[:, :, None] * self.functions[k] + own[:, None, :]).flatten(1)
-            weight = (weight[:, :, None] * values[:, None, :]).flatten(1)
+            index = ((index * self.functions[k])[:, None] + own).flatten(0, 1)
+            weight = (weight[:, None] * values).flatten(0, 1)
         assert index is not None and weight is not None
-        return (self.columns[index] if self.poles else index), weight
+        return index.T.contiguous(), weight.T.contiguous()  # products of long rows take a fifth of the time
 
     def forward(self, x: Tensor) -> Tensor:
-        index, weight = self.places(x)
         if torch.is_grad_enabled() and (x.requires_grad or self.coefficients.requires_grad):
+            index, weight = self.places(x)
             return torch.einsum("pk,pkc->pc", weight, self.coefficients[index])
+        index, weight = self._products(x)
         coefficients = self.coefficients.to(weight.dtype)
+        if self.poles and index.numel() < len(self.columns):
+            index = self.columns[index.long()]
+        elif self.poles:  # the same numbers, looked up once per function instead of once per function and point
+            coefficients = coefficients.index_select(0, self.columns)
         return nn.functional.embedding_bag(index, coefficients, per_sample_weights=weight, mode="sum")
 
 
 def _cyclic(u: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-    """Functions around points of a coordinate that repeats after 1, and their values; function k is centred on k."""
+    """Functions around points of a coordinate that repeats after 1, and their values, (4, P); k is centred on k."""
     z = torch.remainder(u, 1.0) * cells
     cell = z.detach().floor()
     f = z - cell
     weights = [(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3]
-    steps = torch.arange(-1, 3, device=u.device)
-    return torch.remainder(cell.long()[:, None] + steps, cells), torch.stack(weights, dim=1) / 6
+    steps = torch.arange(-1, 3, dtype=torch.int32, device=u.device)
+    return torch.remainder(cell.int() + steps[:, None], cells), torch.stack(weights) / 6
 
 
 def _clamped(u: Tensor, cells: int) -> tuple[Tensor, Tensor]:
@@ -124,4 +134,5 @@ def _clamped(u: Tensor, cells: int) -> tuple[Tensor, Tensor]:
             found.append(saved + right[r] * share)
             saved = left[degree - r - 1] * share
         values = [*found, saved]
-    return cell.long()[:, None] + torch.arange(DEGREE + 1, device=u.device), torch.stack(values, dim=1)
+    steps = torch.arange(DEGREE + 1, dtype=torch.int32, device=u.device)
+    return cell.int() + steps[:, None], torch.stack(values)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.network_detail import network_detail
-from cnf.bases.precision import Recast, coarsest_precision
+from cnf.bases.precision import Recast, coarsest_precision, recast
 from cnf.errors import CnfError, ConstraintError
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Probe
@@ -45,6 +45,19 @@ class BaseFunction:
 
     def __call__(self, x: Tensor) -> Tensor:
         return evaluate_base(self._base, x, self._channels)
+
+    def in_precision(self, precision: torch.dtype) -> BaseFunction:
+        """The same for points and values in another precision, and evaluated in it unless it insists on its own."""
+        like, given = self._like.to(precision), self._given
+        if not hasattr(given, "derivatives"):
+            with suppress(RuntimeError, TypeError, CnfError):
+                changed = recast(given, precision)
+                with torch.no_grad():
+                    changed(like)
+                found = BaseFunction(changed, self._channels, like)
+                found._given = given
+                return found
+        return BaseFunction(given, self._channels, like)
 
     @cached_property
     def precision(self) -> torch.dtype:

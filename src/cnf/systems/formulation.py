@@ -140,8 +140,8 @@ class Expansion(ABC):
         largest = float(self.weights.detach().abs().max()) or 1.0  # squares of tiny weights would vanish
         return largest * float(torch.linalg.vector_norm(self.weights.detach() / largest))
 
-    def in_precision(self, precision: torch.dtype, name: str) -> Expansion:
-        """The same with the functions of the basis `name` evaluated in another precision."""
+    def in_precision(self, precision: torch.dtype, name: str, throughout: bool = False) -> Expansion:
+        """The same with the functions of the basis `name` evaluated in another precision; `throughout`: and summed."""
         raise ConstraintError(
             f"{name} is evaluated in the precision of the field only (Kernel with an encoder, ConstraintLayer, "
             "Hypernet and HypernetKernel have a choice)"

@@ -3,8 +3,8 @@
 In: a material and the name of a method. Out: a `Fit`: the trained model, its course, and, for constrained methods, the
 certificate that the conditions hold. One loop serves all methods that are trained, so that they differ in nothing but
 the model: the same samples, batches, schedule and loss; a method that is solved takes the same samples. Batches are
-evaluated in float32; conditions, weights and parameters of constrained models are in float64 unless the settings say
-otherwise.
+evaluated in float32; conditions, weights and parameters of constrained models are in float64. The settings may have
+them trained in float32; what comes out meets its conditions in float64 all the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.fitting.conditions import ON_NODES, PLACEMENTS, choose_grid, place_conditions
 from cnf.materials.fitting.least_squares import fit_grid
-from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method
+from cnf.materials.fitting.methods import Method, Model, count_parameters, find_method, in_double
 from cnf.materials.fitting.sampling import LARGEST_LOG, SAMPLINGS, Samples, draw_samples, swapping_gap
 from cnf.materials.reflectance.material import Material
 from cnf.materials.reflectance.scattered import Scattered
@@ -58,7 +58,7 @@ class Settings:
     loss: str = "plain"
     reciprocity: str = "auto"  # of methods with conditions; "auto": if the material is reciprocal
     rate: float | None = None  # None: the method's own
-    precision: str = "float64"  # of conditions and parameters of constrained models
+    precision: str = "float64"  # that constrained models are trained in; at the end, conditions are met in float64
     log_every: int = 20
     seed: int = 0
 
@@ -132,7 +132,7 @@ def fit_material(
         warnings.simplefilter("ignore", CnfWarning)  # the course and the certificate say the same
         course = (solve if chosen.solved else train)(model, samples, chosen, settings, report)
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - worked
-        model.eval()
+        model = in_double(model.eval(), conditions)
         certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
     return Fit(
         material.name, material.label, chosen, settings, model, conditions, course, certificate, seconds, cpu_seconds

@@ -1,13 +1,14 @@
 """Materials, fitted: a trained model as a material, and the folder that keeps a fit.
 
 A fitted material decodes the model's log(1 + f): reflectance is never negative. Directions of a condition, and those
-next to one, are evaluated in the precision of the conditions, whatever else is asked for in the same query; all others
-in float32, which is twice as fast and right to four digits or more. So what is queried is what the certificate states.
+next to one, are evaluated in float64, whatever else is asked for in the same query; all others in float32 from end to
+end, which is twice as fast and right to four digits or more. So what is queried is what the certificate states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,16 +17,18 @@ import cnf
 from cnf.files import read_archive, write_archive
 from cnf.materials.fitting.fit import Fit
 from cnf.materials.fitting.methods import Model
+from cnf.materials.fitting.pieces import evaluate_in_pieces, one_thread
 from cnf.materials.fitting.sampling import LARGEST_LOG
 from cnf.materials.reflectance.angles import encode
-from cnf.materials.reflectance.material import Material, evaluate_in_chunks
+from cnf.materials.reflectance.material import Material
 from cnf.storage import build_network, describe_network
 
 KIND, VERSION, LARGEST = "fitted network", 1, 2**28
 CHUNK = 2048  # directions evaluated at once: their hidden values stay in the cache
+GRID_CHUNK = 8192  # the same for a grid, which has none, and takes many small steps
 NEAR = 1e-5  # encoded distance from a condition within which queries are exact: angles may come in float32
 
-Evaluate = Callable[[Tensor], Tensor]  # encoded directions (P, 6) -> log(1 + f) there (P, 3)
+Evaluate = Callable[[Tensor], Tensor]  # encoded directions (P, 6) -> log(1 + f) there (P, 3), or one of these steps
 
 
 class FittedMaterial(Material):
@@ -45,6 +48,8 @@ class FittedMaterial(Material):
         self.name, self.label, self.model, self.precision = name, label, model.eval(), precision
         self.reference = reference
         self._exact, self._quick, self._conditions = self._evaluators()
+        self._rows = GRID_CHUNK if isinstance(model, cnf.ConstrainedField) and model.base is not None else CHUNK
+        self._several = is_shareable(model)
 
     def _evaluators(self) -> tuple[Evaluate, Evaluate, Conditions | None]:
         """How directions at conditions are evaluated, how all others, and where the conditions are if that differs."""
@@ -55,34 +60,46 @@ class FittedMaterial(Material):
         wanted = torch.float32 if self.precision is None else self.precision
         with torch.no_grad():
             solution = model.solve()
-            quick = solution if wanted == model.dtype else solution.in_precision(wanted)
+            quick = solution if wanted == model.dtype else solution.in_precision(wanted, throughout=True)
         if self.precision is not None or quick is solution:
             return quick, quick, None
         return solution, quick, Conditions(torch.cat([given.points for given in model.constraints]))
 
     def valid(self, angles: Tensor) -> Tensor:
-        return super().valid(angles) if self.reference is None else self.reference.valid(angles)
+        if self.reference is not None:
+            return self.reference.valid(angles)
+        with one_thread():  # a few short steps, between which others would wait
+            return super().valid(angles)
 
     def logarithm(self, angles: Tensor) -> Tensor:
         """log(1 + f) as the model has it, which may be below 0, (P, 3) -> (P, 3)."""
-        with torch.no_grad():
-            if self._conditions is None:
-                return evaluate_in_chunks(lambda part: self._exact(encode(part)).to(part.dtype), angles, CHUNK)
-            found = evaluate_in_chunks(self._quick_part, angles, CHUNK)
-            values, near = found[:, :3].contiguous(), found[:, 3].nonzero()[:, 0]
-            if len(near):
-                values[near] = self._exact(encode(angles[near].double())).to(values)
-            return values
-
-    def _quick_part(self, angles: Tensor) -> Tensor:
-        """(P, 4): log(1 + f) in float32, and whether a condition is so near that this will not do."""
-        assert self._conditions is not None
-        points = encode(angles)
-        return torch.cat([self._quick(points), self._conditions.near(points)[:, None]], dim=1).to(angles.dtype)
+        return self._values(angles, lambda logs: logs)
 
     def reflectance(self, angles: Tensor) -> Tensor:
         """f decoded, not below zero, whether the directions are valid or not, (P, 3) -> (P, 3)."""
-        return torch.expm1(self.logarithm(angles).clamp(0, LARGEST_LOG))
+        return self._values(angles, lambda logs: torch.expm1(logs.clamp(0, LARGEST_LOG)))
+
+    def _values(self, angles: Tensor, decode: Evaluate) -> Tensor:
+        """What `decode` makes of log(1 + f), (P, 3) -> (P, 3)."""
+        if self._conditions is None:
+            return self._evaluate(lambda part: decode(self._exact(encode(part)).to(part.dtype)), angles)
+        found = self._evaluate(partial(self._quick_part, decode=decode), angles)
+        with one_thread():
+            values, near = found[:, :3].contiguous(), found[:, 3].nonzero()[:, 0]
+        if len(near):
+            exact = self._evaluate(self._exact, encode(angles[near].detach().double()))
+            values[near] = decode(exact).to(values)
+        return values
+
+    def _evaluate(self, evaluate: Evaluate, points: Tensor) -> Tensor:
+        return evaluate_in_pieces(evaluate, points, self._rows, self._several)
+
+    def _quick_part(self, angles: Tensor, decode: Evaluate) -> Tensor:
+        """(P, 4): what `decode` makes of log(1 + f) in float32, and whether a condition is too near for that."""
+        assert self._conditions is not None
+        points = encode(angles)
+        values = decode(self._quick(points).to(angles.dtype))
+        return torch.cat([values, self._conditions.near(points)[:, None].to(values)], dim=1)
 
     def __call__(self, angles: Tensor) -> Tensor:
         valid = self.valid(angles)
@@ -91,6 +108,12 @@ class FittedMaterial(Material):
         result = torch.zeros_like(angles)
         result[valid] = self.reflectance(angles[valid])
         return result
+
+
+def is_shareable(model: Model) -> bool:
+    """Whether several threads may evaluate it at once; the others put tensors into a network while it runs, or may."""
+    known = {type(part).__module__.partition(".")[0] for part in model.modules()} <= {"cnf", "torch"}
+    return known and (not isinstance(model, cnf.ConstrainedField) or isinstance(model.basis, cnf.bases.Kernel))
 
 
 class Conditions:
@@ -117,7 +140,7 @@ class Conditions:
 def as_material(fit: Fit, precision: torch.dtype | None = None, reference: Material | None = None) -> FittedMaterial:
     """The fit as a material: exact at its conditions, as the certificate says, and fast elsewhere.
 
-    `precision`: float32 or float64 for all directions alike.
+    `precision`: float32 or float64 for all directions alike. A long query takes as many threads as torch may use.
     """
     return FittedMaterial(fit.name, f"{fit.method.title} of {fit.label}", fit.model, precision, reference)
 

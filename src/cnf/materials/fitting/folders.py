@@ -25,7 +25,7 @@ from cnf.files import as_csv, as_path, hash_file, read_text, write_text
 from cnf.materials.fitting.fit import Fit, Settings
 from cnf.materials.fitting.fitted import as_material, load_model, save_model
 from cnf.materials.fitting.measuring import Inspection
-from cnf.materials.fitting.methods import count_parameters, find_method
+from cnf.materials.fitting.methods import count_parameters, find_method, in_double
 from cnf.materials.fitting.sampling import Samples
 from cnf.materials.reflectance.angles import cosines, decode, encode
 from cnf.materials.reflectance.material import check_name
@@ -170,6 +170,7 @@ def load_fit(folder: object) -> KeptFit:
     model = load_model(place / MODEL, method.constrained)
     if count_parameters(model) != expected or hash_file(place / MODEL) != digest:
         raise FileError(f"{place / MODEL} does not belong to its {SUMMARY}: files of two fits are mixed; fit again")
+    model = in_double(model, conditions)  # earlier versions kept some in float32
     certificate = model.solve().certificate if isinstance(model, cnf.ConstrainedField) else None
     fit = Fit(name, label, method, settings, model, conditions, course, certificate, seconds)
     return KeptFit(fit, source, numbers)
