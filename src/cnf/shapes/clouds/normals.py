@@ -34,13 +34,11 @@ def estimate_normals(points: np.ndarray, neighbours: int = 12, at: np.ndarray | 
     return fit_planes(points, neighbours, at)[0]
 
 
-def fit_planes(
-    points: np.ndarray, neighbours: int = 12, at: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def fit_planes(points: np.ndarray, neighbours: int = 12, at: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The same normals (P, D), and how thick the points are across the plane (P,): 0 in a plane, 1 as much as along it.
 
-    Variance across the plane over the least along it. Where it is not small the points go around an edge, a limb, or lie
-    on both sides of a sheet, and the plane says nothing about a normal.
+    Variance across the plane over the least along it. Where it is not small the points go around an edge or a limb, or
+    lie on both sides of a sheet, and the plane says nothing about a normal.
     """
     count, dimension = points.shape
     neighbours = check_neighbours(points, neighbours)

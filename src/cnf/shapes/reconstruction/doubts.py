@@ -20,9 +20,7 @@ from cnf.shapes.reconstruction.spacing import Spacing
 
 UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 THICK = 0.1  # of the points across a fitted plane: thicker ones are not held against a normal
-# Spacings from which on a vertex has no support. Independent draws leave holes of their own, of up to 1.8 spacings
-# among 10,000 points and 2 among a million; blobs and holes in the data go beyond that.
-UNSUPPORTED = 2.0
+LEEWAY = 0.4  # spacings beyond the largest gap that chance leaves, from which on a vertex has no support
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +29,8 @@ class Coverage:
 
     distance: float  # of the vertex farthest from its nearest point
     spacings: float  # the largest distance in spacings of the points there
-    unsupported: float  # share of the area whose faces have no corner within `UNSUPPORTED` spacings, 0 to 1
+    limit: float  # spacings beyond which nothing is supported
+    unsupported: float  # share of the area whose faces have all corners beyond, 0 to 1
     places: int  # connected parts of it
     box: np.ndarray | None  # (2, 3) around the largest of them
 
@@ -44,20 +43,21 @@ class Coverage:
         if self.places > 1:
             where = f"in {self.places} places, the largest {where}"
         return [
-            f"{100 * self.unsupported:.2g} % of the surface is farther from every point than {UNSUPPORTED:g} of their "
-            f"spacings there (up to {self.spacings:.1f}), {where}: no point speaks for it, and it is a guess; add points "
-            "there, or cut it off"
+            f"{100 * self.unsupported:.2g} % of the surface is farther from every point than {self.limit:.1f} of their "
+            f"spacings there (up to {self.spacings:.1f}), {where}: no point speaks for it, and it is a guess; "
+            "add points there, or cut it off"
         ]
 
 
 def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     """Of a mesh in the coordinates of the points."""
+    limit = largest_gap(spacing.tree.n) + LEEWAY
     if not len(mesh.vertices):
-        return Coverage(0.0, 0.0, 0.0, 0, None)
+        return Coverage(0.0, 0.0, limit, 0.0, 0, None)
     distance, apart = spacing.measure(mesh.vertices)
-    bare = mesh.faces[(apart > UNSUPPORTED)[mesh.faces].all(axis=1)]
+    bare = mesh.faces[(apart > limit)[mesh.faces].all(axis=1)]
     if not len(bare):
-        return Coverage(float(distance.max()), float(apart.max()), 0.0, 0, None)
+        return Coverage(float(distance.max()), float(apart.max()), limit, 0.0, 0, None)
     areas = Mesh(mesh.vertices, bare).areas
     ends = np.concatenate([bare[:, [0, 1]], bare[:, [1, 2]]])
     graph = coo_matrix((np.ones(len(ends), dtype=bool), (ends[:, 0], ends[:, 1])), shape=(len(mesh.vertices),) * 2)
@@ -66,10 +66,20 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     return Coverage(
         float(distance.max()),
         float(apart.max()),
+        limit,
         float(areas.sum() / mesh.area),
         len(np.unique(part)),
         np.stack([largest.min(axis=0), largest.max(axis=0)]),
     )
+
+
+def largest_gap(count: int) -> float:
+    """The largest disc that so many independent points leave empty, as its radius in spacings.
+
+    A disc of radius r spacings is empty with probability exp(-pi r^2); among as many discs as points one is about as
+    likely as not to be empty where that is 1 / count. From 50 points to 300,000 this is the middle of what is found.
+    """
+    return float(np.sqrt(np.log(max(count, 2)) / np.pi))
 
 
 def examine(cloud: Prepared, neighbours: int) -> list[str]:
@@ -89,7 +99,7 @@ def examine(cloud: Prepared, neighbours: int) -> list[str]:
         angle = angle[thickness < THICK]  # on a thin slab, or with few points, planes fitted to them are wrong
         if 4 * len(angle) > len(chosen) and np.median(angle) > CROOKED:
             notes.append(
-                f"half of the normals that can be checked are more than {np.median(angle):.0f} degrees off the planes through the points "
-                "around: are they normals of these points? Leave them out to have them estimated"
+                f"half of the normals that can be checked are more than {np.median(angle):.0f} degrees off the planes "
+                "through the points around: are they normals of these points? Leave them out to have them estimated"
             )
     return notes

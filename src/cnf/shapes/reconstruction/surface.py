@@ -31,6 +31,7 @@ from cnf.solution import Solution
 FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
 BOUND = 0.2  # of the winding number
+LARGEST = 0.7  # |1/2 - w| is not more than this: 1/2, and what the areas of points are off
 SOFT = 0.5  # spacings: the width of a point's disc
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
@@ -81,18 +82,16 @@ class Surface:
                     found[near] = self.solution(points)[:, :1].numpy()
                 else:
                     found[near] = self.solution.apply(self._operator, points).numpy()
-        off = np.flatnonzero(apart > FREE)
-        if len(off):
-            winding = self.winding.values(x[off])[:, None] if columns == 1 else self.winding.slopes(x[off])
-            scale = np.maximum(self.support, 2 * distance[off])
-            guide = -scale[:, None] * winding
-            guide[:, 0] += scale / 2
-            bound = BOUND * scale * loosen(apart[off])
-            beyond = found[off, 0] - guide[:, 0]
-            held = np.abs(beyond) > bound
-            # Bound and scale are taken as constant in the gradient: it serves Newton's steps, not the certificate.
-            found[off[held]] = guide[held]
-            found[off[held], 0] += np.sign(beyond[held]) * bound[held]
+        scale = np.maximum(self.support, 2 * distance)
+        bound = BOUND * scale * loosen(apart)
+        off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
+        guide = scale[off] * (0.5 - self.winding.values(x[off]))
+        beyond = found[off, 0] - guide
+        held = np.abs(beyond) > bound[off]
+        at = off[held]
+        found[at, 0] = guide[held] + np.sign(beyond[held]) * bound[at]
+        if columns > 1:  # bound and scale are taken as constant: this serves Newton's steps, not the certificate
+            found[at, 1:] = -scale[at, None] * self.winding.slopes(x[at])[:, 1:]
         return found
 
     def attributes(self, x: np.ndarray) -> np.ndarray:
