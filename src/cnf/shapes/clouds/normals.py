@@ -31,19 +31,29 @@ def estimate_normals(points: np.ndarray, neighbours: int = 12, at: np.ndarray | 
 
     `at` are numbers of points, if normals are wanted at some only.
     """
+    return fit_planes(points, neighbours, at)[0]
+
+
+def fit_planes(points: np.ndarray, neighbours: int = 12, at: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The same normals (P, D), and how thick the points are across the plane (P,): 0 in a plane, 1 as much as along it.
+
+    Variance across the plane over the least along it. Where it is not small the points go around an edge or a limb, or
+    lie on both sides of a sheet, and the plane says nothing about a normal.
+    """
     count, dimension = points.shape
     neighbours = check_neighbours(points, neighbours)
     tree = cKDTree(points)
     rows = np.arange(count) if at is None else np.asarray(at)
-    normals = np.empty((len(rows), dimension))
+    normals, thickness = np.empty((len(rows), dimension)), np.empty(len(rows))
     for start in range(0, len(rows), CHUNK):
         part = slice(start, start + CHUNK)
         _, near = tree.query(points[rows[part]], k=neighbours + 1)
         spread = points[near] - points[near].mean(axis=1, keepdims=True)  # (p, k, D)
         spread /= np.maximum(np.abs(spread).max(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
-        _, axes = np.linalg.eigh(np.einsum("pki,pkj->pij", spread, spread))
+        variance, axes = np.linalg.eigh(np.einsum("pki,pkj->pij", spread, spread))
         normals[part] = axes[:, :, 0]
-    return normals
+        thickness[part] = variance[:, 0].clip(0) / np.maximum(variance[:, 1], np.finfo(float).tiny)
+    return normals, thickness
 
 
 def orient_normals(points: np.ndarray, normals: np.ndarray, neighbours: int = 12) -> np.ndarray:

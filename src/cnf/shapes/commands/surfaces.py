@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cnf.shapes.clouds.preparation import Prepared
     from cnf.shapes.reconstruction.reconstruct import Reconstruction
 
-STAGES = 8
+STAGES = 9
 LARGEST = 2**24  # bytes of the numbers of an earlier run
 
 

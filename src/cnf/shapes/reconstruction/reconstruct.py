@@ -21,8 +21,8 @@ from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
-from cnf.shapes.clouds.normals import estimate_normals
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.reconstruction.doubts import Coverage, examine, measure_coverage
 from cnf.shapes.reconstruction.extraction import extract
 from cnf.shapes.reconstruction.refinement import project, refine
 from cnf.shapes.reconstruction.snapping import snap as draw_through
@@ -33,7 +33,6 @@ NORMALS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
 NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
 LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
-UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
@@ -51,6 +50,7 @@ class Reconstruction:
     normal_error: float  # worst |grad d - n| there
     angle: float  # worst angle between grad d and n, degrees
     support: float
+    coverage: Coverage  # how far the mesh goes from the points, in scaled coordinates
     seconds: dict[str, float]  # of every stage
     memory: float  # peak of the process, GB
     evaluations: int
@@ -60,6 +60,21 @@ class Reconstruction:
     @property
     def certificate(self) -> Certificate:
         return self.surface.solution.certificate
+
+    @property
+    def largest_distance(self) -> float:
+        """Of a vertex from the nearest point, in scaled coordinates."""
+        return self.coverage.distance
+
+    @property
+    def largest_distance_spacings(self) -> float:
+        """The same in spacings of the points there, at its largest."""
+        return self.coverage.spacings
+
+    @property
+    def unsupported_area(self) -> float:
+        """Share of the mesh that is too far from the points to be more than a guess."""
+        return self.coverage.unsupported
 
     @property
     def total_seconds(self) -> float:
@@ -135,6 +150,10 @@ def reconstruct(
         tell(f"splitting faces ({k + 1} of {refinements})")
         mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
     clock.stop("refinement")
+    tell("looking for parts far from the points")
+    coverage = measure_coverage(mesh, surface.spacing)
+    notes += coverage.describe(cloud)
+    clock.stop("coverage")
     attributes = _attributes_at(surface, cloud, mesh)
     clock.stop("attributes")
     return Reconstruction(
@@ -145,6 +164,7 @@ def reconstruct(
         normal_error=errors[1],
         angle=errors[2],
         support=radius,
+        coverage=coverage,
         seconds=clock.seconds,
         memory=peak_memory(),
         evaluations=surface.counted[0],
@@ -208,28 +228,6 @@ def _check(
         raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
-
-
-def examine(cloud: Prepared, neighbours: int) -> list[str]:
-    """What the user should know of the cloud: uneven spacing, normals that do not fit the points."""
-    notes, chosen = [], np.arange(0, len(cloud), max(1, len(cloud) // 2000))
-    count = min(neighbours, len(cloud) - 1)
-    reach = cKDTree(cloud.points).query(cloud.points[chosen], k=[count + 1])[0][:, 0]
-    low, high = np.median(reach), reach.max()  # a bare side of the shape holds few of the points
-    if high > UNEVEN * low:
-        notes.append(
-            f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
-            "where they are far apart the surface is a guess; a larger support, or more points there, helps"
-        )
-    if len(cloud) > 20 and not cloud.estimated:
-        fitted = estimate_normals(cloud.points, at=chosen)
-        angle = np.degrees(np.arccos(np.clip(np.abs(np.einsum("pd,pd->p", fitted, cloud.normals[chosen])), 0, 1)))
-        if np.median(angle) > CROOKED:
-            notes.append(
-                f"half of the normals are more than {np.median(angle):.0f} degrees off the planes through the points "
-                "around: are they normals of these points? Leave them out to have them estimated"
-            )
-    return notes
 
 
 def typical_reach(points: np.ndarray, neighbours: int) -> float:

@@ -1,8 +1,16 @@
-"""A surface as a function: the solved field near the points, a smooth estimate of the distance far from them.
+"""A surface as a function: the solved field near the points, held within bounds of their winding number further off.
 
-A compactly supported field is zero beyond its support, on both sides of the surface. So that the sign is right
-everywhere and holes close, it fades with the distance to the nearest point into the mean distance to the tangent planes
-of the points around: inside the first part of the support nothing is changed, and nothing at any point.
+A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
+between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
+everywhere, only not sharply. So the field may differ from `g = L (1/2 - w)` by no more than a bound:
+
+    up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
+    at FIRM spacings                                BOUND L: what is zero here has w within 1/2 -+ BOUND
+    at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's
+
+Most of a good field keeps the bound by itself and stays as it was solved. Outside g is L / 2 and inside -L / 2, so L is
+twice the distance from the points, and g that distance with its sign; but no less than the support, half of which is
+where a field begins to lose its height.
 """
 
 from __future__ import annotations
@@ -16,10 +24,16 @@ from scipy.spatial import cKDTree
 
 import cnf
 from cnf.operators import Operator
+from cnf.shapes.reconstruction.spacing import Spacing, measure_spacing
+from cnf.shapes.reconstruction.winding import WindingNumber
 from cnf.solution import Solution
 
-NEAR, FAR = 0.5, 0.9  # of the support: from where to where the field fades into the planes
-PLANES = 24  # tangent planes that speak for a place far from the points
+FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
+REACH = 0.9  # of the support: beyond, the field has no say
+BOUND = 0.2  # of the winding number
+LARGEST = 0.7  # |1/2 - w| is not more than this: 1/2, and what the areas of points are off
+SOFT = 0.5  # spacings: the width of a point's disc
+AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +47,13 @@ class Surface:
     counted: list[int] = field(default_factory=lambda: [0])  # evaluations so far
 
     @cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(self.points)
+    def spacing(self) -> Spacing:
+        return measure_spacing(self.points, self.normals)
+
+    @cached_property
+    def winding(self) -> WindingNumber:
+        """About 1 inside and 0 outside, wherever the field is silent or wrong."""
+        return WindingNumber(self.points, self.normals, self.spacing.areas, SOFT * self.spacing.widths)
 
     @cached_property
     def _operator(self) -> Operator:
@@ -44,18 +63,18 @@ class Surface:
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(P, D) -> (P,): negative inside, positive outside."""
-        return self._faded(x, 1)[:, 0]
+        return self._bounded(x, 1)[:, 0]
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, D) -> (P, 1 + D): value and gradient together."""
-        return self._faded(x, 1 + self.points.shape[1])
+        return self._bounded(x, 1 + self.points.shape[1])
 
-    def _faded(self, x: np.ndarray, columns: int) -> np.ndarray:
+    def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
         self.counted[0] += len(x)
-        distance = self._tree.query(x)[0]
-        share = fade((distance / self.support - NEAR) / (FAR - NEAR))  # of the field
+        distance, apart = self.spacing.measure(x)
+        apart = np.maximum(apart, FAR / REACH * distance / self.support)
         found = np.zeros((len(x), columns))
-        near = share > 0
+        near = apart < FAR
         if near.any():
             with torch.no_grad():
                 points = torch.from_numpy(x[near])
@@ -63,17 +82,28 @@ class Surface:
                     found[near] = self.solution(points)[:, :1].numpy()
                 else:
                     found[near] = self.solution.apply(self._operator, points).numpy()
-        far = share < 1
-        if far.any():
-            planes = plane_distance(self._tree, self.points, self.normals, x[far])[:, :columns]
-            # The share is taken as constant in the gradient: this serves Newton's steps, not the certificate.
-            found[far] = share[far, None] * found[far] + (1 - share[far, None]) * planes
+        scale = np.maximum(self.support, 2 * distance)
+        bound = BOUND * scale * loosen(apart)
+        off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
+        guide = scale[off] * (0.5 - self.winding.values(x[off]))
+        beyond = found[off, 0] - guide
+        held = np.abs(beyond) > bound[off]
+        at = off[held]
+        found[at, 0] = guide[held] + np.sign(beyond[held]) * bound[at]
+        if columns > 1:  # bound and scale are taken as constant: this serves Newton's steps, not the certificate
+            found[at, 1:] = -scale[at, None] * self.winding.slopes(x[at])[:, 1:]
         return found
 
     def attributes(self, x: np.ndarray) -> np.ndarray:
         """The other channels, (P, C - 1)."""
         with torch.no_grad():
             return self.solution(torch.from_numpy(x))[:, 1:].numpy()
+
+
+def loosen(apart: np.ndarray) -> np.ndarray:
+    """How far the bound is from `BOUND` at so many spacings from the points: infinite at FREE, 1 at FIRM, 0 at FAR."""
+    with np.errstate(divide="ignore"):
+        return fade((apart - FIRM) / (FAR - FIRM)) / (1 - fade((apart - FREE) / (FIRM - FREE)))
 
 
 def fade(t: np.ndarray) -> np.ndarray:
@@ -87,7 +117,7 @@ def nearby(tree: cKDTree, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     The weight of a point vanishes as it ceases to be among the nearest, so nothing jumps.
     """
-    distance, index = tree.query(x, k=[*range(1, min(PLANES + 1, tree.n) + 1)])
+    distance, index = tree.query(x, k=[*range(1, min(AVERAGED + 1, tree.n) + 1)])
     last = distance[:, -1:] * (1 + 1e-9) + 1e-300
     weights = (1 - distance / last) ** 2 + 1e-12
     return index, weights / weights.sum(axis=1, keepdims=True)
@@ -97,14 +127,3 @@ def local_mean(tree: cKDTree, values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Values (n, k) at the points of the tree, averaged around each place x: (P, k)."""
     index, weights = nearby(tree, x)
     return np.einsum("pj,pjk->pk", weights, values[index])
-
-
-def plane_distance(tree: cKDTree, points: np.ndarray, normals: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Weighted mean of the signed distances to the tangent planes of the nearest points, and of their normals.
-
-    (P, D) -> (P, 1 + D).
-    """
-    index, weights = nearby(tree, x)
-    heights = np.einsum("pkd,pkd->pk", x[:, None] - points[index], normals[index])
-    normal = np.einsum("pk,pkd->pd", weights, normals[index])
-    return np.concatenate([np.einsum("pk,pk->p", weights, heights)[:, None], normal], axis=1)

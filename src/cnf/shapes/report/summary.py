@@ -26,6 +26,8 @@ def summarise(made: Reconstruction) -> str:
         "",
         f"at the {len(made.cloud)} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
         f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
+        f"farthest from the points: {made.largest_distance:.2g}, or {made.largest_distance_spacings:.1f} spacings of "
+        f"those there; unsupported: {100 * made.unsupported_area:.2g} % of the area",
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
         f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
     ]
@@ -51,6 +53,10 @@ def describe(made: Reconstruction) -> dict:
             "euler": mesh.euler,
             "area": float(mesh.area),
             "attributes": sorted(mesh.attributes),
+            "largest_distance": made.largest_distance,
+            "largest_distance_spacings": made.largest_distance_spacings,
+            "unsupported_area": made.unsupported_area,
+            "unsupported_places": made.coverage.places,
         },
         "seconds": made.seconds,
         "peak_memory_gb": made.memory,

@@ -1,0 +1,143 @@
+"""What is told of a surface beyond its points, and what is not: blobs, holes, thin slabs, tips, few points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cnf.meshes.mesh import Mesh
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.clouds.preparation import prepare_cloud
+from cnf.shapes.reconstruction import surface as fading
+from cnf.shapes.reconstruction.doubts import examine, largest_gap, measure_coverage
+from cnf.shapes.reconstruction.reconstruct import NEIGHBOURS, Reconstruction, reconstruct
+from cnf.shapes.reconstruction.spacing import measure_spacing
+from cnf.shapes.report.summary import describe, summarise
+from tests.shapes.known_clouds import slab, sphere, torus_mesh
+from tests.shapes.test_reconstruct import sphere as even_sphere
+
+
+def box(sides: tuple[float, float, float], count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Independent points, uniform over the area of a box around the origin, with the normals of its faces."""
+    random, half = np.random.default_rng(seed), np.array(sides) / 2
+    areas = np.array([half[1] * half[2], half[0] * half[2], half[0] * half[1]])
+    axis = random.choice(3, size=count, p=areas / areas.sum())
+    side = random.choice([-1.0, 1.0], size=count)
+    points = random.uniform(-1, 1, size=(count, 3)) * half
+    points[np.arange(count), axis] = side * half[axis]
+    normals = np.zeros((count, 3))
+    normals[np.arange(count), axis] = side
+    return points, normals
+
+
+def outside_box(sides: tuple[float, float, float], x: np.ndarray) -> np.ndarray:
+    """Distance (P,) from a box, 0 inside."""
+    return np.linalg.norm(np.maximum(np.abs(x) - np.array(sides) / 2, 0), axis=1)
+
+
+def test_coverage_of_a_known_mesh():
+    """Points on the lower half of a sphere, a mesh of all of it: what is farther above is unsupported.
+
+    The limit is 1.9 spacings of 0.08, up to 1.5 times as much at the rim of the points: from z = 0.15 or 0.23 on, 42 to
+    38 %. Of 1000 points drawn at random, one disc of radius 1.48 is empty: 1000 exp(-pi 1.48^2) = 1.
+    """
+    points = even_sphere(2000)
+    mesh = Mesh(*_sphere_mesh())
+    below = points[points[:, 2] < 0]
+    found = measure_coverage(mesh, measure_spacing(below, below))
+    assert found.distance == pytest.approx(2**0.5, rel=0.05)  # of the pole from the equator
+    assert 0.37 < found.unsupported < 0.43 and found.places == 1 and found.box is not None
+    assert found.box[0, 2] > 0.1 and found.box[1, 2] == pytest.approx(1, abs=0.01)
+    assert 1000 * np.exp(-np.pi * largest_gap(1000) ** 2) == pytest.approx(1)
+    whole = measure_coverage(mesh, measure_spacing(points, points))
+    assert whole.unsupported == 0 and whole.spacings < 1 and whole.box is None
+
+
+def _sphere_mesh() -> tuple[np.ndarray, np.ndarray]:
+    """A fine mesh of the unit sphere, by its convex hull."""
+    from scipy.spatial import ConvexHull
+
+    vertices = even_sphere(3000)
+    return vertices, ConvexHull(vertices).simplices
+
+
+def test_holes_are_told_in_the_coordinates_of_the_input():
+    """A sphere of radius 10 around (100, 0, 0) whose cap above z = 8 is missing: closed, and the note says where."""
+    unit = even_sphere(1500)
+    kept = unit[unit[:, 2] < 0.8]
+    made = reconstruct(10 * kept + [100, 0, 0], kept, resolution=32)
+    (note,) = [note for note in made.notes if "farther from every point" in note]
+    assert made.unsupported_area > 0.01 and made.largest_distance_spacings > 3
+    assert "between (9" in note and ") and (10" in note and f"{100 * made.unsupported_area:.2g} %" in note
+    assert describe(made)["mesh"]["unsupported_area"] == made.unsupported_area
+    assert describe(made)["mesh"]["largest_distance_spacings"] == made.largest_distance_spacings
+    assert "unsupported" in summarise(made)
+    assert made.mesh.is_watertight and made.mesh.vertices[:, 2].max() < 10.5
+
+
+@pytest.mark.parametrize("count", [300, 3000])
+def test_random_points_without_holes_are_not_warned_of(count: int):
+    """Independent points of a sphere leave gaps by chance; the surface is right there, and nothing is said."""
+    made = reconstruct(*sphere(count), resolution=32)
+    assert not made.notes and made.unsupported_area == 0
+    assert made.mesh.volume == pytest.approx(4 * np.pi / 3, rel=0.03)
+
+
+@pytest.fixture(scope="module")
+def thin_slab() -> Reconstruction:
+    return reconstruct(*box((2, 1, 0.1), 1500), resolution=80)
+
+
+def test_a_thin_slab_has_no_blobs(thin_slab: Reconstruction):
+    """Exact at the points, and no vertex farther from the slab than a spacing, (4.6 / 1500)^(1/2): blobs are."""
+    assert thin_slab.certificate.exact and thin_slab.value_error <= 1e-9 and thin_slab.normal_error <= 1e-9
+    assert thin_slab.mesh.euler == 2 and thin_slab.mesh.components == 1
+    assert outside_box((2, 1, 0.1), thin_slab.mesh.vertices).max() <= 0.055
+    assert not thin_slab.notes
+
+
+def test_near_the_points_the_field_is_the_solved_one(thin_slab: Reconstruction):
+    """Within FREE spacings of a point value and gradient are the solution's to the last bit; far off they are not."""
+    surface, random = thin_slab.surface, np.random.default_rng(0)
+    direction = random.normal(size=surface.points.shape)
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    x = surface.points + 0.99 * fading.FREE * surface.spacing.widths[:, None] * direction
+    assert np.array_equal(surface.values(x), surface.solution(_tensor(x))[:, 0].detach().numpy())
+    assert np.array_equal(
+        surface.slopes(x)[:, :1], surface.solution.apply(surface._operator, _tensor(x))[:, :1].numpy()
+    )
+    far = surface.points + 3 * surface.spacing.widths[:, None] * direction
+    assert not np.allclose(surface.values(far), surface.solution(_tensor(far))[:, 0].detach().numpy())
+
+
+def _tensor(x: np.ndarray):
+    import torch
+
+    return torch.from_numpy(x)
+
+
+def test_what_is_zero_has_the_winding_number_of_a_surface(thin_slab: Reconstruction):
+    """From FIRM spacings on, vertices have w within 1/2 -+ BOUND, and the tolerance of the mesh."""
+    surface = thin_slab.surface
+    x = thin_slab.cloud.from_input(thin_slab.mesh.vertices)
+    off = surface.spacing.measure(x)[1] > fading.FIRM
+    assert off.any()
+    assert np.abs(surface.winding.values(x[off]) - 0.5).max() <= fading.BOUND + 0.05
+
+
+@pytest.mark.parametrize("count", [60, 300, 1000, 3000])
+def test_exact_normals_of_slabs_and_few_points_are_not_doubted(count: int):
+    """Planes through points on both sides of a slab are wrong by up to 90 degrees; the normals are not."""
+    for points, normals in (box((2, 1, 0.05), count), box((2, 1, 0.3), count), slab(count, gap=1.0)):
+        notes = examine(prepare_cloud(PointCloud(points, normals), check_flips=False), NEIGHBOURS)
+        assert not any("degrees off" in note for note in notes)
+
+
+def test_wrong_normals_are_doubted_still():
+    """Normals of a torus that belong to other points: told, with few points and with many."""
+    for count in (300, 3000):
+        mesh = torus_mesh(60, 30)
+        drawn = np.random.default_rng(0).choice(len(mesh.vertices), size=min(count, len(mesh.vertices)), replace=False)
+        points, normals = mesh.vertices[drawn], np.roll(mesh.vertex_normals[drawn], 1, axis=1)
+        cloud = prepare_cloud(PointCloud(points, normals), check_flips=False)
+        assert any("degrees off" in note for note in examine(cloud, NEIGHBOURS))
