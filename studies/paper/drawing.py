@@ -49,13 +49,13 @@ def draw_normal_curves(records: Records, path: Path) -> None:
 
 
 def draw_material_curves(records: Records, path: Path) -> None:
-    """Figure 8."""
+    """Figure 8: of one material, or the mean over several."""
     from cnf.materials.report.curves import draw_learning_curves
     from studies.materials.results import mean_curves
 
     cases = as_measured(records.rows)
     count = len({case.material for case in cases})
-    draw_learning_curves(mean_curves(cases), path, f"mean over {count} materials")
+    draw_learning_curves(mean_curves(cases), path, cases[0].label if count == 1 else f"mean over {count} materials")
 
 
 def as_measured(rows: list[Row]) -> list[Any]:

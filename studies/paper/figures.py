@@ -117,7 +117,7 @@ FIGURES = (
     ),
     Figure(
         *("8", "fig:brdf_learning_curve", "Materials: learning curves", "materials"),
-        (Part("materials_curves", "Mean over the materials", from_rows=drawing.draw_material_curves),),
+        (Part("materials_curves", "Means over the materials that were run", from_rows=drawing.draw_material_curves),),
     ),
     Figure(
         *("9 to 14", "fig:brdf0 … fig:brdf5", "All materials", EVERY_MATERIAL),
