@@ -141,3 +141,28 @@ def test_wrong_normals_are_doubted_still():
         points, normals = mesh.vertices[drawn], np.roll(mesh.vertex_normals[drawn], 1, axis=1)
         cloud = prepare_cloud(PointCloud(points, normals), check_flips=False)
         assert any("degrees off" in note for note in examine(cloud, NEIGHBOURS))
+
+
+def test_an_open_sheet_has_one_surface():
+    """A waved sheet of 800 points winds around nothing: w is 0 on it, -+1/2 beside it.
+
+    Held against a level of 1/2 it was pierced all over (Euler number -52); as a level set of 0 it is one smooth
+    surface, and what goes on beyond its rim is told.
+    """
+    random = np.random.default_rng(0)
+    x, y = random.uniform(-1, 1, size=(2, 800))
+    points = np.stack([x, y, 0.1 * np.sin(3 * x)], axis=1)
+    normals = np.stack([-0.3 * np.cos(3 * x), 0 * x, 1 + 0 * x], axis=1)
+    made = reconstruct(points, normals, resolution=48)
+    assert abs(made.surface.level) < 0.1 and made.mesh.euler == 2 and made.mesh.components == 1
+    assert made.unsupported_area > 0.05 and any("no point speaks for it" in note for note in made.notes)
+
+
+def test_a_hollow_is_the_solid_turned_round():
+    """A sphere of 60 points with normals inward: the same surface, its inside and outside exchanged."""
+    points = even_sphere(60)
+    solid, hollow = (reconstruct(points, sign * points, resolution=32) for sign in (1, -1))
+    x = np.random.default_rng(1).uniform(-1.2, 1.2, size=(500, 3))
+    assert solid.surface.level == 0.5 and hollow.surface.level == -0.5
+    assert np.abs(solid.surface.values(x) + hollow.surface.values(x)).max() <= 1e-12
+    assert hollow.mesh.euler == solid.mesh.euler == 2

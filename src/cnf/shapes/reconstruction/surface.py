@@ -2,10 +2,11 @@
 
 A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
 between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
-everywhere, only not sharply. So the field may differ from `g = L (1/2 - w)` by no more than a bound:
+everywhere, only not sharply. So the field may differ from `g = L (c - w)` by no more than a bound, c being what w is at
+the points: 1/2 on a closed surface, -1/2 around a hollow, whose normals point inward, 0 on an open sheet:
 
     up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
-    at FIRM spacings                                BOUND L: what is zero here has w within 1/2 -+ BOUND
+    at FIRM spacings                                BOUND L: what is zero here has w within c -+ BOUND
     at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's
 
 Most of a good field keeps the bound by itself and stays as it was solved. Outside g is L / 2 and inside -L / 2, so L is
@@ -31,7 +32,9 @@ from cnf.solution import Solution
 FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
 BOUND = 0.2  # of the winding number
-LARGEST = 0.7  # |1/2 - w| is not more than this: 1/2, and what the areas of points are off
+LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
+CLOSED = 0.1  # how far w at the points may be from 1/2 on a closed surface: that much random areas are off
+LOOKED = 1000  # points at which it is looked at
 SOFT = 0.5  # spacings: the width of a point's disc
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
@@ -54,6 +57,13 @@ class Surface:
     def winding(self) -> WindingNumber:
         """About 1 inside and 0 outside, wherever the field is silent or wrong."""
         return WindingNumber(self.points, self.normals, self.spacing.areas, SOFT * self.spacing.widths)
+
+    @cached_property
+    def level(self) -> float:
+        """What the winding number is on the surface: its median at the points, or -+1/2 where that is meant."""
+        chosen = self.points[:: max(1, len(self.points) // LOOKED)]
+        found = float(np.median(self.winding.values(chosen)))
+        return float(np.copysign(0.5, found)) if abs(abs(found) - 0.5) < CLOSED else found
 
     @cached_property
     def _operator(self) -> Operator:
@@ -85,7 +95,7 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        guide = scale[off] * (0.5 - self.winding.values(x[off]))
+        guide = scale[off] * (self.level - self.winding.values(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]
