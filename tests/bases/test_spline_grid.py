@@ -107,3 +107,16 @@ def test_what_cannot_be_built_is_refused(arguments, said):
     """Sizes are looked at before memory is asked for."""
     with pytest.raises(BasisError, match=said):
         cnf.encoders.SplineGrid(*arguments)
+
+
+def test_single_precision_with_and_without_gradients():
+    """Points in float32 on coefficients in float64: the same numbers, whether a gradient is asked for or not."""
+    grid = cnf.encoders.SplineGrid([4, 5], 2, [False, True]).double()
+    with torch.no_grad():
+        grid.coefficients.copy_(torch.arange(grid.coefficients.numel()).reshape_as(grid.coefficients) / 7)
+    x = torch.rand(9, 2, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        plain = grid(x)
+    followed = grid(x)
+    assert plain.dtype == followed.dtype == torch.float32 and followed.requires_grad
+    assert (plain - followed).abs().max() <= 1e-5 * plain.abs().max()

@@ -100,7 +100,7 @@ class SplineGrid(Encoder):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and (x.requires_grad or self.coefficients.requires_grad):
             index, weight = self.places(x)
-            return torch.einsum("pk,pkc->pc", weight, self.coefficients[index])
+            return torch.einsum("pk,pkc->pc", weight, self.coefficients[index].to(weight.dtype))
         index, weight = self._products(x)
         coefficients = self.coefficients.to(weight.dtype)
         if self.poles and index.numel() < len(self.columns):

@@ -3,7 +3,7 @@
 A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
 between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
 everywhere, only not sharply. So the field may differ from `g = L (c - w)` by no more than a bound, c being what w is at
-the points: 1/2 on a closed surface, -1/2 around a hollow, whose normals point inward, 0 on an open sheet:
+the points around: 1/2 on a closed surface, -1/2 around a hollow, whose normals point inward, 0 on an open sheet:
 
     up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
     at FIRM spacings                                BOUND L: what is zero here has w within c -+ BOUND
@@ -33,8 +33,8 @@ FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
 BOUND = 0.2  # of the winding number
 LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
-CLOSED = 0.1  # how far w at the points may be from 1/2 on a closed surface: that much random areas are off
-LOOKED = 1000  # points at which it is looked at
+CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
+LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
@@ -59,11 +59,19 @@ class Surface:
         return WindingNumber(self.points, self.normals, self.spacing.areas, SOFT * self.spacing.widths)
 
     @cached_property
-    def level(self) -> float:
-        """What the winding number is on the surface: its median at the points, or -+1/2 where that is meant."""
-        chosen = self.points[:: max(1, len(self.points) // LOOKED)]
-        found = float(np.median(self.winding.values(chosen)))
-        return float(np.copysign(0.5, found)) if abs(abs(found) - 0.5) < CLOSED else found
+    def levels(self) -> np.ndarray:
+        """What the winding number is on the surface: -+1/2 for a closed one, (1,), else a mean at each point, (n,)."""
+        found = self.winding.values(self.points[:: max(1, len(self.points) // LOOKED)])
+        closed = np.copysign(0.5, np.median(found))
+        if np.mean(np.abs(found - closed) > CLOSED) <= RARE:
+            return np.array([closed])
+        return local_mean(self.spacing.tree, self.winding.values(self.points)[:, None], self.points)[:, 0]
+
+    def _level(self, x: np.ndarray) -> np.ndarray:
+        """The same at places (P, 3), (1,) or (P,); the points around speak for a place, so nothing jumps."""
+        if len(self.levels) == 1:
+            return self.levels
+        return local_mean(self.spacing.tree, self.levels[:, None], x)[:, 0]
 
     @cached_property
     def _operator(self) -> Operator:
@@ -95,7 +103,7 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        guide = scale[off] * (self.level - self.winding.values(x[off]))
+        guide = scale[off] * (self._level(x[off]) - self.winding.values(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]
