@@ -12,6 +12,7 @@ def list_studies() -> list[type[Study]]:
     """All there are."""
     from studies.advection.study import Advection
     from studies.conditioning.study import Conditioning
+    from studies.hard_surfaces.study import HardSurfaces
     from studies.light_path import LightPath
     from studies.materials.study import Materials
     from studies.normals.study import Normals
@@ -19,4 +20,4 @@ def list_studies() -> list[type[Study]]:
     from studies.shapes.study import Shapes
     from studies.transfer.study import Transfer
 
-    return [Conditioning, Transfer, Advection, LightPath, Normals, Shapes, Scaling, Materials]
+    return [Conditioning, Transfer, Advection, LightPath, Normals, Shapes, HardSurfaces, Scaling, Materials]

@@ -27,9 +27,11 @@ class Made:
     mesh: Mesh
     setting: str
     measured: dict[str, float] = field(default_factory=dict)  # value_error, normal_error, ... of the field itself
+    notes: tuple[str, ...] = ()  # what the method itself says to its user
 
 
 OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
+    "cnf-auto": {},  # whatever `reconstruct` does by itself
     "cnf": {"normals_mode": "exact", "solver": "sparse"},
     "cnf-snapped": {"normals_mode": "exact", "solver": "sparse", "snap": True},
     "cnf-refined": {"normals_mode": "exact", "solver": "sparse", "snap": True, "refinements": 1},
@@ -40,19 +42,21 @@ OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
 
 
 def run_ours(
-    points: np.ndarray | Prepared, normals: np.ndarray | None, resolution: int, method: str, **changes: Any
+    points: np.ndarray | Prepared, normals: np.ndarray | None, resolution: int | None, method: str, **changes: Any
 ) -> Made:
-    """One of OURS: a field with exact or pseudo-normal conditions, and its mesh."""
+    """One of OURS: a field with exact or pseudo-normal conditions, and its mesh; the grid is cnf's choice if None."""
     from cnf.shapes.reconstruction.reconstruct import reconstruct
 
-    result = reconstruct(points, normals, resolution=resolution, most=None, **{**OURS[method], **changes})
-    how = f"{OURS[method]['normals_mode']} normals, support {result.support:.3g}, {result.certificate.solver}"
-    measured = {
+    options = {**OURS[method], **changes} | ({} if resolution is None else {"resolution": resolution})
+    result = reconstruct(points, normals, most=None, **options)
+    how = f"{options.get('normals_mode', 'exact')} normals, support {result.support:.3g}, {result.certificate.solver}"
+    measured: dict[str, Any] = {
+        "grid": result.settings["resolution"],
         "value_error": result.value_error,
         "normal_error": result.normal_error,
         "field_seconds": result.seconds["preparation"] + result.seconds["solve"],
     }
-    return Made(result.mesh, how, measured)
+    return Made(result.mesh, how, measured, tuple(result.notes))
 
 
 def run_trained(points: np.ndarray, normals: np.ndarray, resolution: int, method: str = "cnf-trained") -> Made:
@@ -89,7 +93,9 @@ METHODS: dict[str, Callable[..., Made]] = {
 }
 
 
-def run_timed(method: str, points: np.ndarray, normals: np.ndarray, resolution: int, **changes: Any) -> Made:
+def run_timed(
+    method: str, points: np.ndarray, normals: np.ndarray | None, resolution: int | None, **changes: Any
+) -> Made:
     """One method on one cloud, with wall and processor seconds and the peak memory of this process so far, in MB."""
     import cnf  # noqa: F401  (imported before the clock starts)
 

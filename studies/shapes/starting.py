@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,12 +54,16 @@ def say_missing(names: Sequence[str], interpreter: Path | None) -> list[str]:
 
 
 def run_peer(
-    method: str, points: np.ndarray, normals: np.ndarray, resolution: int, threads: int, interpreter: Path | None
+    method: str, points: np.ndarray, normals: np.ndarray | None, resolution: int, threads: int, interpreter: Path | None
 ) -> Made:
-    """One method on one cloud; its process ends with this one, whose end closes its standard input."""
+    """One method on one cloud, which estimates normals itself if there are none.
+
+    Its process ends with this one, whose end closes its standard input.
+    """
     with tempfile.TemporaryDirectory(prefix="cnf-study-") as folder:
         given, made = Path(folder) / "cloud.npz", Path(folder) / "mesh.npz"
-        np.savez(given, points=points, normals=normals)
+        arrays: dict[str, Any] = {"points": points} | ({} if normals is None else {"normals": normals})
+        np.savez(given, **arrays)
         command = [str(interpreter or sys.executable), SCRIPT, method, str(given), str(made)]
         command += ["--threads", str(threads), "--resolution", str(resolution)]
         environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}

@@ -16,7 +16,7 @@ import typer
 from cnf.errors import CnfError
 from studies.options import Names, Seed, Threads, Timeout, choose
 from studies.shapes import plots
-from studies.shapes.collection import PAPER_SHAPES, SHAPES, find_folder, read_shape
+from studies.shapes.collection import GROUPS, PAPER_SHAPES, SHAPES, find_folder, name_shapes, read_shape
 from studies.shapes.measures import Measures, compare, sample_oriented
 from studies.shapes.methods import METHODS as OWN_METHODS
 from studies.shapes.methods import Made, run_timed
@@ -38,18 +38,22 @@ class Shapes(Study):
 
     name = "shapes"
     key = ("shape", "method")
-    columns = (*NUMBERS, *(f.name for f in fields(Measures)), "how")
+    columns = (*NUMBERS, *(f.name for f in fields(Measures)), "how", "notes")
     alone = True
 
     shapes: Annotated[
         Names,
-        typer.Option(metavar="NAMES", help=f"From {', '.join(SHAPES)}, with commas; default: the first four."),
+        typer.Option(
+            metavar="NAMES",
+            help=f"From {', '.join(SHAPES)}, with commas; or paper (the first four, the default), study (the first "
+            "six), held-out (bunny and all after armadillo).",
+        ),
     ] = None
     methods: Annotated[
         Names,
         typer.Option(
             metavar="NAMES",
-            help="Ours: cnf, cnf-trained, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
+            help="Ours: cnf, cnf-auto, cnf-trained, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
             "others: scipy-tps, open3d-..., pymeshlab-...; default: all.",
         ),
     ] = None
@@ -67,17 +71,16 @@ class Shapes(Study):
     timeout: Timeout = 1800
 
     def __post_init__(self) -> None:
-        folder = find_folder(self.data) if choose(self.shapes, SHAPES, "shape") else None
-        for case in self.cases():
-            assert folder is not None
-            read_shape(case["shape"], folder)  # now, not after an hour
+        folder = find_folder(self.data)
+        for shape in dict.fromkeys(case["shape"] for case in self.cases()):
+            read_shape(shape, folder)  # now, not after an hour
 
     def settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("points", "resolution", "seed", "threads", "samples")}
 
     def cases(self) -> list[Case]:
         there = self._available()
-        shapes = choose(self.shapes, SHAPES, "shape", PAPER_SHAPES)
+        shapes = name_shapes(choose(self.shapes, (*SHAPES, *GROUPS), "shape", PAPER_SHAPES))
         return [{"shape": shape, "method": method} for shape in shapes for method in there]
 
     def introduce(self) -> str:
@@ -110,7 +113,7 @@ class Shapes(Study):
         measures = compare(made.mesh, truth, points, normals, samples=self.samples, seed=self.seed + 1)
         write_mesh(made.mesh, desk.file(self.mesh_file(case)))
         numbers = {name: made.measured.get(name) for name in NUMBERS}
-        return {**numbers, **asdict(measures), "how": made.setting}
+        return {**numbers, **asdict(measures), "how": made.setting, "notes": "; ".join(made.notes)}
 
     def mesh_file(self, case: Case) -> str:
         """The mesh of a case, by its name in the folder."""

@@ -35,7 +35,7 @@ class Shell:
 
 def train_support(cloud: Prepared, steps: int = STEPS, seed: int = 0) -> tuple[float, History]:
     """The support of smallest eikonal loss along a few steps of Adam, beginning with the one that is used untrained."""
-    start = typical_reach(cloud.points, NEIGHBOURS)
+    start = typical_reach(cloud.points, NEIGHBOURS["sparse"])
     space = cnf.Space("x y z", "d")
     where = torch.from_numpy(cloud.points)
     conditions = [

@@ -9,8 +9,8 @@ from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import prepare_cloud
 from cnf.shapes.reconstruction import surface as fading
-from cnf.shapes.reconstruction.doubts import examine, largest_gap, measure_coverage
-from cnf.shapes.reconstruction.reconstruct import NEIGHBOURS, Reconstruction, reconstruct
+from cnf.shapes.reconstruction.doubts import largest_gap, measure_coverage, note_crookedness
+from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
 from cnf.shapes.reconstruction.spacing import measure_spacing
 from cnf.shapes.report.summary import describe, summarise
 from tests.shapes.known_clouds import slab, sphere, torus_mesh
@@ -129,7 +129,7 @@ def test_what_is_zero_has_the_winding_number_of_a_surface(thin_slab: Reconstruct
 def test_exact_normals_of_slabs_and_few_points_are_not_doubted(count: int):
     """Planes through points on both sides of a slab are wrong by up to 90 degrees; the normals are not."""
     for points, normals in (box((2, 1, 0.05), count), box((2, 1, 0.3), count), slab(count, gap=1.0)):
-        notes = examine(prepare_cloud(PointCloud(points, normals), check_flips=False), NEIGHBOURS)
+        notes = note_crookedness(prepare_cloud(PointCloud(points, normals), check_flips=False))
         assert not any("degrees off" in note for note in notes)
 
 
@@ -140,7 +140,7 @@ def test_wrong_normals_are_doubted_still():
         drawn = np.random.default_rng(0).choice(len(mesh.vertices), size=min(count, len(mesh.vertices)), replace=False)
         points, normals = mesh.vertices[drawn], np.roll(mesh.vertex_normals[drawn], 1, axis=1)
         cloud = prepare_cloud(PointCloud(points, normals), check_flips=False)
-        assert any("degrees off" in note for note in examine(cloud, NEIGHBOURS))
+        assert any("degrees off" in note for note in note_crookedness(cloud))
 
 
 def test_an_open_sheet_has_one_surface():

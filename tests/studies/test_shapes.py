@@ -83,7 +83,7 @@ def test_training_the_support_keeps_conditions() -> None:
     cloud = prepare_cloud(PointCloud(points, points))
     support, history = training.train_support(cloud, steps=3)
     assert history.best_loss < history.loss[0]
-    assert support != pytest.approx(typical_reach(cloud.points, NEIGHBOURS), rel=1e-3)
+    assert support != pytest.approx(typical_reach(cloud.points, NEIGHBOURS["sparse"]), rel=1e-3)
     assert max(history.residual) <= 1e-10 and len(history) == 3
     shell = training.Shell(points, 0.01)
     drawn = shell.random(50, torch.Generator().manual_seed(0)).numpy()

@@ -196,7 +196,15 @@ class HermiteEvaluator:
                 found[index] = found[index] + part if index in found else part
         return found
 
-    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+    def paired(
+        self,
+        x: Tensor,
+        p: Tensor,
+        q: Tensor,
+        requests: Sequence[Request],
+        group: int = 0,
+        stretch: Tensor | None = None,
+    ) -> Tensor:
         points, _, functionals = self._groups[group]
         lefts = at_pairs(requests, p, q)
         rights = [
@@ -213,7 +221,8 @@ class HermiteEvaluator:
             return x.new_zeros(flat_pairs(p, q)[0].shape[0], len(lefts), len(rights))
         indices = sorted({index for weights in mixed.values() for index in weights})
         one = torch.ones((), dtype=x.dtype, device=x.device)
-        derived = PlainKernel(self.kernel, points).paired(x, p, q, [Request(0, {index: one}) for index in indices])
+        kinds = [Request(0, {index: one}) for index in indices]
+        derived = PlainKernel(self.kernel, points).paired(x, p, q, kinds, stretch=stretch)
         lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)
         zero = torch.zeros_like(derived[:, 0])
         cells = [

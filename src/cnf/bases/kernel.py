@@ -138,10 +138,22 @@ class PlainKernel:
     def support(self) -> Tensor | None:
         return self.kernel.support
 
-    def paired(self, x: Tensor, p: Tensor, q: Tensor, requests: Sequence[Request], group: int = 0) -> Tensor:
+    def paired(
+        self,
+        x: Tensor,
+        p: Tensor,
+        q: Tensor,
+        requests: Sequence[Request],
+        group: int = 0,
+        stretch: Tensor | None = None,
+    ) -> Tensor:
         columns = zip(x.unbind(dim=1), self.anchors.unbind(dim=1), strict=True)
         differences = [(a[p] - b[q]).reshape(-1, 1) for a, b in columns]  # by coordinate, in whole columns
-        return self._of_differences(differences, at_pairs(requests, p, q))
+        asked = at_pairs(requests, p, q)
+        if stretch is not None:  # d^a k(s z) has the factor s^|a|
+            differences = [d * stretch[:, None] for d in differences]
+            asked = [replace(r, weights={a: w * stretch ** sum(a) for a, w in r.weights.items()}) for r in asked]
+        return self._of_differences(differences, asked)
 
     def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
         return {(0,) * self.anchors.shape[1]: weights[:, 0]}

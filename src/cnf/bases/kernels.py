@@ -113,7 +113,12 @@ def away_from_zero(s: Tensor, power: int) -> Tensor:
 
     What is kept away from zero is wrong: a derivative of the kernel at r below the bound comes out as if it were there.
     """
-    return s.clamp_min(max(LEAST, torch.finfo(s.dtype).tiny ** (1.8 / max(1, power))))
+    return s.clamp_min(least_square(s.dtype, power))
+
+
+def least_square(dtype: torch.dtype, power: int) -> float:
+    """The smallest s of which r^-power is taken; `LEAST` where nothing is divided by r."""
+    return max(LEAST, torch.finfo(dtype).tiny ** (1.8 / max(1, power)))
 
 
 def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> list[Tensor]:
@@ -316,7 +321,7 @@ class Wendland(ScaledKernel):
         found = []
         for m in range(order + 1):
             power, coefficients, lowest = self._tables[m]
-            r = root if lowest >= 0 else torch.sqrt(away_from_zero(s, -lowest))
+            r = root if least_square(s.dtype, -lowest) == LEAST else torch.sqrt(away_from_zero(s, -lowest))
             scale = (-0.5) ** m / self._norm
             total: Tensor | float = scale * float(coefficients[-1])
             for c in reversed(coefficients[:-1]):

@@ -71,6 +71,18 @@ class SourceEvaluator(LocalEvaluator, Protocol):
 
     kernel: KernelProfile
 
+    def paired(
+        self,
+        x: Tensor,
+        p: Tensor,
+        q: Tensor,
+        requests: Sequence[Request],
+        group: int = 0,
+        stretch: Tensor | None = None,
+    ) -> Tensor:
+        """As every local evaluator; with `stretch` (E,) of the kernel k(stretch (x - y)) at each pair."""
+        ...
+
     def strengths(self, weights: Tensor, q: Tensor, functions: Sequence[int], group: int = 0) -> Strengths:
         """Weights (E, R) of some functions of the centres q (E,) -> the factor v_b (E,) of every derivative b."""
         ...

@@ -25,6 +25,9 @@ MODES = ("blend", "local")
 class Patches(Method):
     """`size`: points a ball of the cover is built around; `overlap`: how much larger than these it is.
 
+    `follow_density`: the kernel is narrower in balls whose points lie close, and wider where they lie apart, by as much
+    as their distances differ from the average; its own support is that of a ball of average density.
+
     `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
     condition is within reach.
     """
@@ -34,6 +37,7 @@ class Patches(Method):
     overlap: float = 1.3
     neighbours: int = 60
     outside: float = 1e5
+    follow_density: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

@@ -9,16 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cnf.bases.local import LocalEvaluator, SourceEvaluator
+from cnf.bases.kernels import KernelProfile
+from cnf.bases.local import LocalEvaluator, SourceEvaluator, Strengths
 from cnf.errors import SmoothnessError
 from cnf.operators import jets
 from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
+from cnf.systems.ball_fields import BallSources, first_order_weights
 from cnf.systems.blending import SMOOTHNESS, blend_weights
 from cnf.systems.cover import Cover
 from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import derived, sum_segments, weigh
 from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, Station, solve_systems
+from cnf.threads import map_pieces, one_thread_each
 
 PAIRS = 2**16  # pairs of a query and a function evaluated at once
 
@@ -73,17 +76,8 @@ class BlendedExpansion(QueriedExpansion):
                 f"the weights that blend patches have {SMOOTHNESS} derivatives, not {sum(indices[-1])}; use another "
                 "solver"
             )
-        where = x.detach().to(torch.float64).numpy()
-        ball, point = self.cover.meetings(where)
-        alone = np.setdiff1d(np.arange(x.shape[0]), point)  # outside of every ball: the nearest one speaks
-        ball = np.concatenate([ball, self.cover.nearest(where[alone])])
-        owner = torch.from_numpy(np.concatenate([point, alone]).astype(np.int64))
-        inside = torch.arange(owner.shape[0]) < point.shape[0]
-        offsets = x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x)
-        radii = torch.from_numpy(self.cover.radii[ball]).to(x)
-        shares = blend_weights(offsets[inside], radii[inside], owner[inside], x.shape[0], indices)
-        rest = owner.shape[0] - point.shape[0]
-        weights = {a: torch.cat([w, w.new_full((rest,), float(not sum(a)))]) for a, w in shares.items()}
+        ball, owner, inside = self._meetings(x)
+        weights = self._shares(x, ball, owner, inside, indices)
         found: Derivatives = {}
         asked = sorted({(r.channel, a) for r in probe.requests for a in r.weights})
         for channel in sorted({c for c, _ in asked}):
@@ -97,6 +91,35 @@ class BlendedExpansion(QueriedExpansion):
                 found[channel, index] = x.new_zeros(x.shape[0]).index_add(0, owner, product)
         return weigh(found, probe.requests)
 
+    def _meetings(self, x: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
+        """Pairs (E,) of a ball, ascending, and a query, and whether it lies inside: else the nearest ball speaks."""
+        where = x.detach().to(torch.float64).numpy()
+        ball, point = self.cover.meetings(where)
+        alone = np.setdiff1d(np.arange(x.shape[0]), point)
+        if len(alone):
+            ball = np.concatenate([ball, self.cover.nearest(where[alone])])
+        owner = np.concatenate([point, alone]).astype(np.int64)
+        order = np.argsort(ball, kind="stable")
+        return ball[order], torch.from_numpy(owner[order]), torch.from_numpy(order < point.shape[0])
+
+    def _learning(self, x: Tensor) -> bool:
+        """Whether a graph is to be built: where not, all queries take the same way, whatever the mode they are in."""
+        known = [x, self.like, *getattr(getattr(self.evaluator, "kernel", None), "parameters", list)()]
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in known)
+
+    def _shares(
+        self, x: Tensor, ball: np.ndarray, owner: Tensor, inside: Tensor, indices: Sequence[MultiIndex]
+    ) -> dict[MultiIndex, Tensor]:
+        """Derivatives of the weights of the balls at their queries, each (pairs,); one ball alone has the weight 1."""
+        offsets = (x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x))[inside]
+        radii = torch.from_numpy(self.cover.radii[ball]).to(x)[inside]
+        make = blend_weights if self._learning(x) or max(map(sum, indices)) > 1 else first_order_weights
+        shares = make(offsets, radii, owner[inside], x.shape[0], indices)
+        if bool(inside.all()):
+            return shares
+        rows = torch.nonzero(inside)[:, 0]
+        return {a: x.new_full(inside.shape, float(not sum(a))).index_copy(0, rows, w) for a, w in shares.items()}
+
     def _local_fields(
         self, x: Tensor, owner: Tensor, ball: np.ndarray, channel: int, indices: Sequence[MultiIndex]
     ) -> dict[MultiIndex, Tensor]:
@@ -105,43 +128,75 @@ class BlendedExpansion(QueriedExpansion):
         for block, stations in zip(self.cells, self.members, strict=True):
             copies = [k for k, copy in enumerate(block.layout.copies) if channel in copy.channels]
             for members in stations if copies else ():
-                contribution = _contribution(self.evaluator, members, copies[0], x, indices)
-                counts = np.diff(members.starts)[ball]
-                parts = [total[:, :0]]
-                for pairs, pair, member in _expanded(counts, members.starts[ball]):
-                    parts.append(sum_segments(contribution(owner[pairs][pair], member), counts[pairs]))
-                total = total + torch.cat(parts, dim=1)
+                total = total + self._station_fields(members, copies[0], x, owner, ball, indices)
         return dict(zip(indices, total.unbind(), strict=True))
 
+    def _station_fields(
+        self, members: Members, copy: int, x: Tensor, owner: Tensor, ball: np.ndarray, indices: Sequence[MultiIndex]
+    ) -> Tensor:
+        """What the functions of one station add to them, (J, pairs)."""
+        station = members.station
+        numbers = station.centres[torch.from_numpy(members.points)]
+        weights, stretch = members.weights[:, :, copy], torch.from_numpy(self.cover.stretch).to(x)
+        if isinstance(self.evaluator, SourceEvaluator):
+            strengths = self.evaluator.strengths(weights, numbers, station.functions, station.group)
+            places = station.points[torch.from_numpy(members.points)]
+            if not self._learning(x) and max(map(sum, [*indices, *strengths]), default=0) <= 1:
+                centres = torch.from_numpy(self.cover.centres).to(x)
+                sources = BallSources(self.evaluator.kernel, members.starts, places, strengths, centres, stretch)
+                return sources.fields(x, owner, ball, indices)
+            contribution = _of_sources(self.evaluator.kernel, strengths, x, places, stretch, indices)
+        else:
+            contribution = _of_functions(self.evaluator, station, numbers, weights, x, indices)
+        counts = np.diff(members.starts)[ball]
+        parts = [x.new_zeros(len(indices), 0)]
+        for pairs, pair, member in _expanded(counts, members.starts[ball]):
+            holder = torch.from_numpy(ball[pairs])[pair]
+            parts.append(sum_segments(contribution(owner[pairs][pair], member, holder), counts[pairs]))
+        return torch.cat(parts, dim=1)
 
-Contribution = Callable[[Tensor, Tensor], Tensor]  # queries p, members m (E,) -> (J, E)
+
+Contribution = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries p, members m and their balls t (E,) -> (J, E)
 
 
-def _contribution(
-    evaluator: LocalEvaluator, members: Members, copy: int, x: Tensor, indices: Sequence[MultiIndex]
+def _of_sources(
+    kernel: KernelProfile,
+    strengths: Strengths,
+    x: Tensor,
+    places: Tensor,
+    stretch: Tensor,
+    indices: Sequence[MultiIndex],
 ) -> Contribution:
-    """What every member adds to the derivatives of the field of its ball at a query."""
-    station = members.station
-    numbers = station.centres[torch.from_numpy(members.points)]
-    weights = members.weights[:, :, copy]
-    if isinstance(evaluator, SourceEvaluator):
-        strengths = evaluator.strengths(weights, numbers, station.functions, station.group)
-        # By coordinate, and ball by ball as they are asked for: gathering is most of the work.
-        queries, places = x.T.contiguous(), station.points[torch.from_numpy(members.points)].T.contiguous()
+    """Derivatives of a kernel: d^b k(s (x - y)) has the factor s^|b|."""
+    # By coordinate, and ball by ball as they are asked for: gathering is most of the work.
+    queries, columns = x.T.contiguous(), places.T.contiguous()
 
-        def of_sources(p: Tensor, m: Tensor) -> Tensor:
-            z = queries[:, p] - places[:, m]
-            return torch.stack(derived(evaluator.kernel, z, {b: v[m] for b, v in strengths.items()}, indices))
+    def contribution(p: Tensor, m: Tensor, t: Tensor) -> Tensor:
+        factor = stretch[t]
+        z = (queries[:, p] - columns[:, m]) * factor
+        found = derived(kernel, z, {b: v[m] * factor ** sum(b) for b, v in strengths.items()}, indices)
+        return torch.stack([value * factor ** sum(a) for a, value in zip(indices, found, strict=True)])
 
-        return of_sources
+    return contribution
+
+
+def _of_functions(
+    evaluator: LocalEvaluator,
+    station: Station,
+    numbers: Tensor,
+    weights: Tensor,
+    x: Tensor,
+    indices: Sequence[MultiIndex],
+) -> Contribution:
+    """Any functions that can be evaluated at pairs."""
     one = torch.ones((), dtype=x.dtype)
     requests = [Request(station.requests[0].channel, {a: one}) for a in indices]
 
-    def of_functions(p: Tensor, m: Tensor) -> Tensor:
+    def contribution(p: Tensor, m: Tensor, t: Tensor) -> Tensor:
         values = evaluator.paired(x, p, numbers[m], requests, station.group)[:, :, list(station.functions)]  # (E, J, R)
         return (values * weights[m][:, None]).sum(dim=2).T
 
-    return of_functions
+    return contribution
 
 
 def _expanded(counts: np.ndarray, starts: np.ndarray) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -185,9 +240,10 @@ def solve_cover(
             side.new_zeros(points.shape[0], len(s.functions), side.shape[1])
             for (_, points), s in zip(held, block.stations, strict=True)
         ]
-        for group in np.array_split(order, max(1, cover.count // 64)):
-            tables = [_table(points, starts, group) for starts, points in held]
-            parts, ratio, width = solve_systems(evaluator, block, side, tables, definite)
+        groups = np.array_split(order, max(1, cover.count // 64))
+        for group, tables, (parts, ratio, width) in _solve_groups(
+            evaluator, block, side, held, groups, cover, definite
+        ):
             worst, largest = min(worst, ratio), max(largest, width)
             for k, (table, part) in enumerate(zip(tables, parts, strict=True)):
                 there = torch.from_numpy(table >= 0)
@@ -202,6 +258,31 @@ def solve_cover(
             )
         )
     return tuple(found), float(worst), largest
+
+
+Held = Sequence[tuple[np.ndarray, np.ndarray]]  # per station: starts (T + 1,) and points (members,)
+Solved = tuple[list[Tensor], float, int]  # see `solve_systems`
+
+
+def _solve_groups(
+    evaluator: LocalEvaluator,
+    block: PatchBlock,
+    side: Tensor,
+    held: Held,
+    groups: Sequence[np.ndarray],
+    cover: Cover,
+    definite: bool,
+) -> list[tuple[np.ndarray, list[np.ndarray], Solved]]:
+    """The systems of groups of balls, a thread for each group; one after the other if a graph is to be built."""
+    learning = torch.is_grad_enabled()
+
+    def solve(group: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], Solved]:
+        tables = [_table(points, starts, group) for starts, points in held]
+        with torch.set_grad_enabled(learning):  # a matter of each thread
+            return group, tables, solve_systems(evaluator, block, side, tables, definite, cover.stretch[group])
+
+    with one_thread_each() as threads:
+        return map_pieces(solve, groups, 1 if learning else threads)
 
 
 def _table(points: np.ndarray, starts: np.ndarray, group: np.ndarray) -> np.ndarray:

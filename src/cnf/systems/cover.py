@@ -6,7 +6,7 @@ larger than it, is a patch. Which points and which queries lie in which balls is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -14,15 +14,17 @@ from scipy.spatial import cKDTree
 LEAST = 1.0 + 1e-9  # a point must lie inside its ball, not on it
 CROWDED = 4.0  # times as many points in a ball as it was built around: too many
 ROUNDS = 12  # of cutting such parts
-SMALLEST = 0.5  # of the typical radius: no ball is smaller, so that patches overlap well everywhere
+SMALLEST = 0.5  # of the typical radius around: no ball is smaller, so that patches overlap well everywhere
+AROUND = 9  # balls of which it is taken
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """T balls: `centres` (T, D), `radii` (T,)."""
+    """T balls: `centres` (T, D), `radii` (T,); `stretch` (T,): what makes the kernel k(stretch (x - y)) in each."""
 
     centres: np.ndarray
     radii: np.ndarray
+    stretch: np.ndarray
 
     @property
     def count(self) -> int:
@@ -50,8 +52,11 @@ class Cover:
         return cKDTree(self.centres).query(points)[1]
 
 
-def cover_points(points: np.ndarray, size: int, overlap: float) -> Cover:
-    """Balls around parts of at most `size` points (P, D), `overlap` times as large as the parts."""
+def cover_points(points: np.ndarray, size: int, overlap: float, follow_density: bool = False) -> Cover:
+    """Balls around parts of at most `size` points (P, D), `overlap` times as large as the parts.
+
+    `follow_density`: kernels are narrower where points lie close, and wider where they lie apart.
+    """
     leaves = _halved(points, [np.arange(points.shape[0])], size)
     tree = cKDTree(points)
     for _ in range(ROUNDS):  # parts that reach across a gap have balls full of strangers: cut them at the gap
@@ -65,7 +70,14 @@ def cover_points(points: np.ndarray, size: int, overlap: float) -> Cover:
         leaves = kept + [
             half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)
         ]
-    return _balls(points, leaves, overlap)
+    cover = _balls(points, leaves, overlap)
+    return replace(cover, stretch=_measure_stretch(tree, cover.centres, size)) if follow_density else cover
+
+
+def _measure_stretch(tree: cKDTree, centres: np.ndarray, size: int) -> np.ndarray:
+    """How much closer than on average the points around each centre lie (T,): 1 everywhere on an even cloud."""
+    reach = tree.query(centres, k=[min(2 * size, tree.n)])[0][:, 0]
+    return np.exp(np.mean(np.log(reach))) / reach
 
 
 def _halved(points: np.ndarray, parts: list[np.ndarray], size: int) -> list[np.ndarray]:
@@ -101,5 +113,14 @@ def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float) -> Cove
     centres = (np.minimum.reduceat(own, starts) + np.maximum.reduceat(own, starts)) / 2
     away = np.linalg.norm(own - np.repeat(centres, counts, axis=0), axis=1)
     reach = np.maximum.reduceat(away, starts)
-    typical = float(np.median(reach[reach > 0])) if (reach > 0).any() else 1.0
-    return Cover(centres, np.maximum(reach, SMALLEST * typical) * max(overlap, LEAST))
+    return Cover(
+        centres, np.maximum(reach, SMALLEST * _typical(centres, reach)) * max(overlap, LEAST), np.ones(len(reach))
+    )
+
+
+def _typical(centres: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """The median of the reaches around each centre (T,); of all, where those are zero: single points."""
+    near = cKDTree(centres).query(centres, k=[*range(1, min(AROUND, len(centres)) + 1)])[1]
+    overall = float(np.median(reach[reach > 0])) if (reach > 0).any() else 1.0
+    around = np.median(reach[near], axis=1)
+    return np.where(around > 0, around, overall)

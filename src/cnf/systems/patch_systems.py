@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.bases.basis import Basis
-from cnf.bases.local import LocalEvaluator
+from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError
 from cnf.operators.expansion import Probe, Request
@@ -131,11 +131,16 @@ def _functions_at(
 
 
 def solve_systems(
-    evaluator: LocalEvaluator, block: PatchBlock, targets: Tensor, chosen: Sequence[np.ndarray], definite: bool
+    evaluator: LocalEvaluator,
+    block: PatchBlock,
+    targets: Tensor,
+    chosen: Sequence[np.ndarray],
+    definite: bool,
+    stretch: np.ndarray | None = None,
 ) -> tuple[list[Tensor], float, int]:
     """Targets (m, k) of the block; one system per row of the tables `chosen`.
 
-    Those have for every station (B, M) numbers of points, -1 for none.
+    Those have for every station (B, M) numbers of points, -1 for none. `stretch` (B,) narrows the kernel of each.
 
     Returns the weights (B, R, M, k) of every station, the worst ratio of pivots and the largest system.
     """
@@ -145,7 +150,8 @@ def solve_systems(
     worst, largest = np.inf, 0
     for start in range(0, chosen[0].shape[0], step):
         tables = [_trimmed(table[start : start + step]) for table in chosen]
-        weights, ratio = _solve_batch(evaluator, block, targets, tables, definite, [t.shape[1] for t in chosen])
+        own = None if stretch is None else torch.from_numpy(stretch[start : start + step]).to(targets)
+        weights, ratio = _solve_batch(evaluator, block, targets, tables, definite, [t.shape[1] for t in chosen], own)
         parts.append(weights)
         worst, largest = (
             min(worst, ratio),
@@ -167,6 +173,7 @@ def _solve_batch(
     tables: list[np.ndarray],
     definite: bool,
     widths: Sequence[int],
+    stretch: Tensor | None,
 ) -> tuple[list[Tensor], float]:
     places = [torch.from_numpy(np.maximum(t, 0)) for t in tables]
     valid = [torch.from_numpy(t >= 0) for t in tables]  # (B, M)
@@ -174,7 +181,7 @@ def _solve_batch(
     for station, place, there in zip(block.stations, places, valid, strict=True):
         row = []
         for other, q, here in zip(block.stations, places, valid, strict=True):
-            values = small_matrices(evaluator, station, place, other, q)  # (B, K, M, R, M')
+            values = small_matrices(evaluator, station, place, other, q, stretch)  # (B, K, M, R, M')
             mask = (there[:, :, None] & here[:, None])[:, None, :, None, :]
             row.append((values * mask).flatten(3).flatten(1, 2))
         rows.append(torch.cat(row, dim=2))
@@ -200,14 +207,24 @@ def _solve_batch(
 
 
 def small_matrices(
-    evaluator: LocalEvaluator, station: Station, place: Tensor, other: Station, centres: Tensor
+    evaluator: LocalEvaluator,
+    station: Station,
+    place: Tensor,
+    other: Station,
+    centres: Tensor,
+    stretch: Tensor | None = None,
 ) -> Tensor:
     """Conditions at points `place` (B, M) of a station under functions at `centres` (B, M') of another.
 
-    (B, K, M, R, M').
+    (B, K, M, R, M'). `stretch` (B,): the kernel of each system is k(stretch (x - y)).
     """
     batch, count, width = place.shape[0], place.shape[1], centres.shape[1]
     pairs = place[:, :, None], other.centres[centres][:, None]  # (B, M, 1), (B, 1, M')
-    values = evaluator.paired(station.points, *pairs, station.requests, other.group)  # (E, K, R)
+    if stretch is None or bool((stretch == 1).all()):
+        values = evaluator.paired(station.points, *pairs, station.requests, other.group)  # (E, K, R)
+    else:
+        assert isinstance(evaluator, SourceEvaluator)
+        narrowed = stretch[:, None, None].expand(batch, count, width).reshape(-1)
+        values = evaluator.paired(station.points, *pairs, station.requests, other.group, narrowed)
     values = values[:, :, list(other.functions)] if values.shape[2] != len(other.functions) else values
     return values.reshape(batch, count, width, *values.shape[1:]).permute(0, 3, 1, 4, 2)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis
-from cnf.bases.local import LocalEvaluator, reach_of
+from cnf.bases.local import LocalEvaluator, SourceEvaluator, reach_of
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError
 from cnf.solvers.patches import Patches
@@ -44,7 +44,10 @@ class Patched(Formulation):
         cover = None
         if self.patches.mode == "blend":
             every = torch.unique(torch.cat([s.points for cell in cells for s in cell.stations]), dim=0)
-            cover = cover_points(every.detach().to(torch.float64).numpy(), self.patches.size, self.patches.overlap)
+            where, patches = every.detach().to(torch.float64).numpy(), self.patches
+            if patches.follow_density and not isinstance(evaluator, SourceEvaluator):
+                raise BasisError("follow_density needs functions of one kernel of the coordinates: Kernel or Hermite")
+            cover = cover_points(where, patches.size, patches.overlap, patches.follow_density)
         channels, rows = len(basis.space.channels), sum(c.rows for c in constraints)
         return PatchedPlan(self, evaluator, cells, cover, basis.is_symmetric_for(constraints), channels, rows)
 

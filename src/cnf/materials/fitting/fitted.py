@@ -17,11 +17,12 @@ import cnf
 from cnf.files import read_archive, write_archive
 from cnf.materials.fitting.fit import Fit
 from cnf.materials.fitting.methods import Model
-from cnf.materials.fitting.pieces import evaluate_in_pieces, one_thread
+from cnf.materials.fitting.pieces import evaluate_in_pieces
 from cnf.materials.fitting.sampling import LARGEST_LOG
 from cnf.materials.reflectance.angles import encode
 from cnf.materials.reflectance.material import Material
 from cnf.storage import build_network, describe_network
+from cnf.threads import one_thread
 
 KIND, VERSION, LARGEST = "fitted network", 1, 2**28
 CHUNK = 2048  # directions evaluated at once: their hidden values stay in the cache

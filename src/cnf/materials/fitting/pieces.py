@@ -8,14 +8,13 @@ are cut alike, and a piece is evaluated alike, whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from cnf.bases.precision import without_autocast
+from cnf.threads import map_pieces, one_thread
 
 ALIKE = 64  # rows of a piece are a multiple: products round the rows at their end in another way than all others
 
@@ -33,23 +32,5 @@ def evaluate_in_pieces(evaluate: Callable[[Tensor], Tensor], points: Tensor, row
     pieces = points.detach().split(rows)
     with one_thread() as allowed:
         threads = min(allowed, len(pieces)) if several and points.device.type == "cpu" else 1
-        if threads == 1:
-            found = [run(piece) for piece in pieces]
-        else:
-            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                found = list(pool.map(run, pieces))
+        found = map_pieces(run, pieces, threads)
         return found[0] if len(found) == 1 else torch.cat(found)
-
-
-@contextmanager
-def one_thread() -> Iterator[int]:
-    """Let torch use a single thread for each operation; gives how many it was allowed."""
-    allowed = torch.get_num_threads()
-    if allowed == 1:
-        yield 1
-        return
-    torch.set_num_threads(1)
-    try:
-        yield allowed
-    finally:
-        torch.set_num_threads(allowed)

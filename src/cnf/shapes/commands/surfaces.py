@@ -30,13 +30,15 @@ def reconstruct(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The mesh: .ply, .obj, .stl or .npz; default CLOUD_mesh.ply.")
     ] = None,
-    resolution: Annotated[int, typer.Option(help="Grid nodes along the longest side.")] = 160,
+    resolution: Annotated[
+        int | None, typer.Option(help="Grid nodes along the longest side; default: by the spacing of the points.")
+    ] = None,
     normals: Annotated[str, typer.Option(metavar="exact|pseudo", help="How the normals enter.")] = "exact",
     solver: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="auto, sparse (one system), blend (patches, for large clouds) or local (the paper's, pseudo only).",
+            help="auto (blend), blend (patches), sparse (one system) or local (the paper's, pseudo only).",
         ),
     ] = "auto",
     snap: Annotated[bool, typer.Option("--snap", help="Draw the mesh through every point.")] = False,
@@ -46,14 +48,16 @@ def reconstruct(
     ] = 0.02,
     open_rims: Annotated[bool, typer.Option("--open", help="Leave holes open instead of closing them.")] = False,
     points: Annotated[
-        int, typer.Option(min=4, help="Use at most so many points, evenly spread.", show_default=True)
-    ] = 200_000,
+        int | None, typer.Option(min=4, help="Use at most so many points, evenly spread; default: all.")
+    ] = None,
     merge: Annotated[
         float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
     ] = 1e-9,
     sample: Annotated[int, typer.Option(min=4, help="Points to take if the file is a mesh.")] = 10_000,
     flip: Annotated[bool, typer.Option("--flip", help="Turn all normals round.")] = False,
-    neighbours: Annotated[int, typer.Option(help="Points inside the support of the kernel.")] = 55,
+    neighbours: Annotated[
+        int | None, typer.Option(help="Points inside the support of the kernel; default: 200, 55 in one sparse system.")
+    ] = None,
     support: Annotated[float | None, typer.Option(help="Its radius instead; the longest side counts 2.")] = None,
     offset: Annotated[float, typer.Option(help="Of pseudo-normals; the longest side counts 2.")] = 0.01,
     picture: Annotated[bool, typer.Option("--picture/--no-picture", help="Shaded views as PNG.")] = True,

@@ -73,6 +73,15 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     )
 
 
+def cut_unsupported(mesh: Mesh, spacing: Spacing) -> Mesh:
+    """Without the faces that no point speaks for: lids over holes, and what leads on beyond a rim."""
+    apart = spacing.measure(mesh.vertices)[1]
+    faces = mesh.faces[(apart <= largest_gap(spacing.tree.n) + LEEWAY)[mesh.faces].any(axis=1)]
+    kept, numbers = np.unique(faces, return_inverse=True)
+    attributes = {name: rows[kept] for name, rows in mesh.attributes.items()}
+    return Mesh(mesh.vertices[kept], numbers.reshape(-1, 3), attributes)
+
+
 def largest_gap(count: int) -> float:
     """The largest disc that so many independent points leave empty, as its radius in spacings.
 
@@ -82,24 +91,36 @@ def largest_gap(count: int) -> float:
     return float(np.sqrt(np.log(max(count, 2)) / np.pi))
 
 
-def examine(cloud: Prepared, neighbours: int) -> list[str]:
-    """What the user should know of the cloud: uneven spacing, normals that do not fit the points."""
-    notes, chosen = [], np.arange(0, len(cloud), max(1, len(cloud) // 2000))
+def note_unevenness(cloud: Prepared, neighbours: int) -> list[str]:
+    """A note on points of uneven spacing, for a field that has one support for all of them."""
+    chosen = _some(cloud)
     count = min(neighbours, len(cloud) - 1)
     reach = cKDTree(cloud.points).query(cloud.points[chosen], k=[count + 1])[0][:, 0]
     low, high = np.median(reach), reach.max()  # a bare side of the shape holds few of the points
-    if high > UNEVEN * low:
-        notes.append(
-            f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
-            "where they are far apart the surface is a guess; a larger support, or more points there, helps"
-        )
-    if len(cloud) > 20 and not cloud.estimated:
-        fitted, thickness = fit_planes(cloud.points, at=chosen)
-        angle = np.degrees(np.arccos(np.clip(np.abs(np.einsum("pd,pd->p", fitted, cloud.normals[chosen])), 0, 1)))
-        angle = angle[thickness < THICK]  # on a thin slab, or with few points, planes fitted to them are wrong
-        if 4 * len(angle) > len(chosen) and np.median(angle) > CROOKED:
-            notes.append(
-                f"half of the normals that can be checked are more than {np.median(angle):.0f} degrees off the planes "
-                "through the points around: are they normals of these points? Leave them out to have them estimated"
-            )
-    return notes
+    if high <= UNEVEN * low:
+        return []
+    return [
+        f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
+        "where they are far apart the surface is a guess; solver 'blend' has a support for every density"
+    ]
+
+
+def note_crookedness(cloud: Prepared) -> list[str]:
+    """A note on given normals that do not fit the points."""
+    if len(cloud) <= 20 or cloud.estimated:
+        return []
+    chosen = _some(cloud)
+    fitted, thickness = fit_planes(cloud.points, at=chosen)
+    angle = np.degrees(np.arccos(np.clip(np.abs(np.einsum("pd,pd->p", fitted, cloud.normals[chosen])), 0, 1)))
+    angle = angle[thickness < THICK]  # on a thin slab, or with few points, planes fitted to them are wrong
+    if 4 * len(angle) <= len(chosen) or np.median(angle) <= CROOKED:
+        return []
+    return [
+        f"half of the normals that can be checked are more than {np.median(angle):.0f} degrees off the planes "
+        "through the points around: are they normals of these points? Leave them out to have them estimated"
+    ]
+
+
+def _some(cloud: Prepared) -> np.ndarray:
+    """Numbers of at most 4000 of the points."""
+    return np.arange(0, len(cloud), max(1, len(cloud) // 2000))

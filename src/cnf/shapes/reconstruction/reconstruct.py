@@ -22,18 +22,28 @@ from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
-from cnf.shapes.reconstruction.doubts import Coverage, examine, measure_coverage
+from cnf.shapes.reconstruction.doubts import (
+    Coverage,
+    cut_unsupported,
+    measure_coverage,
+    note_crookedness,
+    note_unevenness,
+)
 from cnf.shapes.reconstruction.extraction import extract
-from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
 from cnf.shapes.reconstruction.snapping import snap as draw_through
+from cnf.shapes.reconstruction.spacing import Spacing
 from cnf.shapes.reconstruction.surface import Surface, local_mean
 from cnf.solution import Solution
+from cnf.threads import one_thread_each
 
-NORMALS = ("exact", "pseudo")
+KINDS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
-NEIGHBOURS = 55  # points inside the support: fewer leak, more cost
-LARGEST_SPARSE = 15_000  # points up to which one sparse system is solved; more are solved in patches
-MOST = 200_000  # points that are reconstructed unless told otherwise; of more, so many are taken, evenly spread
+# Points inside the support: fewer leak; more cost a sparse system time, but patches, dense anyway, only digits.
+NEIGHBOURS = {"blend": 200, "sparse": 55, "local": 55}
+STEP, DENSE = 0.65, 0.2  # of the grid, in spacings of the points, such that this share of the points lies closer
+COARSEST, FINEST = 96, 4096  # nodes along the longest side
+RESOLVED = 3.0  # steps in the support: with fewer the grid does not see what the field is
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
 Report = Callable[[str], None]
@@ -85,27 +95,28 @@ def reconstruct(
     points: PointCloud | Prepared | np.ndarray,
     normals: np.ndarray | None = None,
     *,
-    resolution: int = 160,
+    resolution: int | None = None,
     normals_mode: str = "exact",
     solver: str = "auto",
-    neighbours: int = NEIGHBOURS,
+    neighbours: int | None = None,
     support: float | None = None,
     offset: float = 0.01,
     snap: bool = False,
     flatness: float = 0.02,
     refinements: int = 0,
     close: bool = True,
-    most: int | None = MOST,
+    most: int | None = None,
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
     """A mesh through oriented points (P, 3), also as a cloud, prepared or not; normals are estimated if missing.
 
-    `resolution`: grid nodes along the longest side. `neighbours`: how many points the support of the kernel holds,
+    `resolution`: grid nodes along the longest side; unless given, the step is `STEP` of the spacing of the points.
+    `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
     pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
     split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
-    `most`: larger clouds are thinned to this. `report` is told what is being done.
+    `most`: larger clouds are thinned to this; unless given, all points are taken. `report` is told what is done.
     """
     tell = report or (lambda _: None)
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
@@ -115,11 +126,13 @@ def reconstruct(
     if cloud.dimension != 3:
         raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
     clock.stop("preparation")
-    chosen = solver if solver != "auto" else "sparse" if len(cloud) <= LARGEST_SPARSE else "blend"
+    chosen = solver if solver != "auto" else "blend"
+    neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
     radius = support if support is not None else typical_reach(cloud.points, neighbours)
-    doubts = examine(cloud, neighbours)
+    doubts = note_crookedness(cloud) + (note_unevenness(cloud, neighbours) if chosen != "blend" else [])
     tell(f"solving for {len(cloud)} points with {normals_mode} normals ({chosen})")
-    solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
+    with one_thread_each():  # thousands of small operations
+        solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
     surface = Surface(solution, cloud.points, cloud.normals, radius)
     clock.stop("solve")
     tell("measuring the field at the points")
@@ -127,11 +140,12 @@ def reconstruct(
     clock.stop("certificate")
     tell("following the surface")
     low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
+    resolution = resolution or choose_resolution(float((high - low).max()), surface.spacing)
     extraction = extract(
         surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
     )
     clock.stop("extraction")
-    mesh, notes = extraction.mesh, [*cloud.notes, *doubts, *extraction.notes]
+    mesh, notes = extraction.mesh, [*cloud.notes, *doubts, *note_coarseness(extraction.step, radius), *extraction.notes]
     if chosen != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
         mesh = project(mesh, surface.slopes, 0.5 * extraction.step).mesh
@@ -139,7 +153,7 @@ def reconstruct(
     if snap:
         tell("drawing the mesh through the points")
         drawn = draw_through(mesh, cloud.points, cloud.normals)
-        mesh = drawn.mesh
+        mesh = Mesh(drawn.mesh.vertices, drawn.mesh.faces)  # normals of vertices that were moved are no longer known
         if drawn.forced:
             notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
         clock.stop("snapping")
@@ -151,6 +165,8 @@ def reconstruct(
         mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
     clock.stop("refinement")
     tell("looking for parts far from the points")
+    if not close:
+        mesh = cut_unsupported(mesh, surface.spacing)
     coverage = measure_coverage(mesh, surface.spacing)
     notes += coverage.describe(cloud)
     clock.stop("coverage")
@@ -195,16 +211,16 @@ def _prepared(points: object, normals: np.ndarray | None, most: int | None, seed
 
 
 def _check(
-    resolution: int,
+    resolution: int | None,
     mode: str,
     solver: str,
-    neighbours: int,
+    neighbours: int | None,
     support: float | None,
     offset: float,
     refinements: int,
     flatness: float,
 ) -> None:
-    if mode not in NORMALS:
+    if mode not in KINDS:
         raise CnfError(f"normals are taken as 'exact' or 'pseudo' conditions; got {mode!r}")
     if solver not in SOLVERS:
         raise CnfError(f"the solver is one of {', '.join(SOLVERS)}; got {solver!r}")
@@ -214,9 +230,9 @@ def _check(
         raise CnfError(
             "a field solved per query jumps, so faces cannot be refined on it; use solver 'sparse' or 'blend'"
         )
-    if not (isinstance(resolution, int) and 8 <= resolution <= 2048):
-        raise CnfError(f"the resolution is a number of grid nodes from 8 to 2048; got {resolution}")
-    if not 4 <= neighbours <= 1000:
+    if resolution is not None and not (isinstance(resolution, int) and 8 <= resolution <= FINEST):
+        raise CnfError(f"the resolution is a number of grid nodes from 8 to {FINEST}; got {resolution}")
+    if neighbours is not None and not 4 <= neighbours <= 1000:
         raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
     if support is not None and not (np.isfinite(support) and support > 0):
         raise CnfError(f"the support is a positive radius (the longest side of the cloud is 2); got {support}")
@@ -228,6 +244,22 @@ def _check(
         raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
+
+
+def choose_resolution(size: float, spacing: Spacing) -> int:
+    """Nodes along a side of that length whose step is `STEP` spacings where the points lie close."""
+    step = STEP * float(np.quantile(spacing.widths, DENSE))
+    return int(np.clip(np.ceil(size / step) + 1, COARSEST, FINEST)) if step > 0 else FINEST
+
+
+def note_coarseness(step: float, support: float) -> list[str]:
+    """What is to be said of a grid that is too coarse for the field."""
+    if support >= RESOLVED * step:
+        return []
+    return [
+        f"the grid's step {step:.3g} is more than a third of the support {support:.3g} of the field: the mesh misses "
+        f"what the field knows; a resolution of {int(np.ceil(RESOLVED * 2 / support)) + 1} or more shows it"
+    ]
 
 
 def typical_reach(points: np.ndarray, neighbours: int) -> float:
@@ -268,7 +300,7 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
     solvers = {
         "sparse": cnf.solvers.Auto(),
-        "blend": cnf.solvers.Patches(mode="blend"),
+        "blend": cnf.solvers.Patches(mode="blend", follow_density=True),
         "local": cnf.solvers.Patches(mode="local"),
     }
     made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
@@ -289,7 +321,9 @@ def measure_at_points(surface: Surface) -> tuple[float, float, float]:
 
 def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
     """Unit normals of the field at the vertices, and the attributes there, within the range of those given."""
-    normals = unit_rows(surface.slopes(mesh.vertices)[:, 1:])
+    normals = mesh.attributes.get(NORMALS)
+    if normals is None:
+        normals = unit_rows(surface.slopes(mesh.vertices)[:, 1:])
     if not cloud.attributes:
         return {"normals": normals}
     tree, start, result = cKDTree(cloud.points), 0, {}

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from cnf.errors import ConstraintError
-from cnf.meshes.mesh import Mesh
+from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.reconstruction.band import CHUNK
 from cnf.shapes.reconstruction.flips import align
 
 Slopes = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P, 4): value and gradient
 ROUNDING = 1e-14  # of the mesh's size: a Newton step this short changes nothing
+NORMALS = "normals"  # the attribute that keeps the field's unit gradients at the vertices
+BENT = 0.5  # of the tolerance: what the normals at its ends foretell of an edge before its midpoint is looked at
 
 
 @dataclass(frozen=True)
@@ -37,32 +39,53 @@ def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3) -> Ref
     A vertex stays where it was if Newton's steps do not converge, lead farther than that (half the grid's step is a
     good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex.
     """
-    target, fine, evaluations = approach(mesh.vertices, slopes, farthest, rounds)
-    vertices, fine = _settle(mesh.vertices, target, fine, mesh.faces, mesh.vertex_normals)
+    way = approach(mesh.vertices, slopes, farthest, rounds)
+    vertices, fine = _settle(mesh.vertices, way.places, way.fine, mesh.faces, mesh.vertex_normals)
     left = int(np.sum(~fine))
-    return Refinement(Mesh(vertices, mesh.faces, mesh.attributes), evaluations, len(fine) - left, left)
+    normals = _normals(way, vertices, fine, slopes)
+    attributes = {**mesh.attributes, NORMALS: normals}
+    return Refinement(Mesh(vertices, mesh.faces, attributes), way.evaluations + left, len(fine) - left, left)
+
+
+@dataclass(frozen=True)
+class Approach:
+    """Where Newton's steps lead, (P, 3), whether that can be trusted (P,), and the gradients met last, (P, 3)."""
+
+    places: np.ndarray
+    fine: np.ndarray
+    gradients: np.ndarray
+    evaluations: int
+
+
+def _normals(way: Approach, places: np.ndarray, fine: np.ndarray, slopes: Slopes) -> np.ndarray:
+    """Unit gradients (P, 3): those of the last, short step; anew where the way was not gone to its end."""
+    gradients = way.gradients.copy()
+    gradients[~fine] = evaluate_slopes(slopes, places[~fine])[:, 1:]
+    return unit_rows(gradients)
 
 
 def approach(
-    points: np.ndarray, slopes: Slopes, farthest: float, rounds: int = 3, step: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Newton's steps along the gradient: where they lead (P, 3), whether that can be trusted (P,), evaluations.
+    points: np.ndarray, slopes: Slopes, farthest: float, rounds: int = 3, found: np.ndarray | None = None
+) -> Approach:
+    """Newton's steps along the gradient.
 
     A point is done when the next step would be within rounding. Steps shrink quadratically, so two in a row foretell
-    the next, and its evaluation is spared. Trusted are points whose last step was short. `step` (P, 3) is the first, if
-    known.
+    the next, and its evaluation is spared. Trusted are points whose last step was short. `found` (P, 4) are value and
+    gradient at the start, if known.
     """
     if not farthest > 0 or rounds < 1:
         raise ConstraintError(f"expected farthest > 0 and rounds >= 1, got {farthest} and {rounds}")
     rounding = ROUNDING * (float(np.abs(points).max(initial=0.0)) + farthest)
-    places, fine = points.copy(), np.zeros(len(points), dtype=bool)
+    places, fine, gradients = points.copy(), np.zeros(len(points), dtype=bool), np.zeros_like(points)
     going = np.arange(len(points))
     last = np.full(len(points), np.inf)  # length of the step before
     evaluations = 0
     for turn in range(rounds):
-        if step is None or turn > 0:
-            step = newton_steps(slopes, places[going])
+        if found is None or turn > 0:
+            found = evaluate_slopes(slopes, places[going])
             evaluations += len(going)
+        gradients[going] = found[:, 1:]
+        step = newton_steps(found)
         length = np.linalg.norm(step, axis=1)
         reached = np.linalg.norm(places[going] + step - points[going], axis=1)
         sound = np.isfinite(length) & (length <= np.maximum(0.5 * last[going], rounding)) & (reached <= farthest)
@@ -74,37 +97,55 @@ def approach(
         going = going[sound & (length > rounding) & (foretold > rounding)]
         if not len(going):
             break
-    return places, fine, evaluations
+    return Approach(places, fine, gradients, evaluations)
 
 
-def newton_steps(slopes: Slopes, points: np.ndarray) -> np.ndarray:
-    """The shortest step (P, 3) to where the tangent of the field is zero; not finite where the gradient vanishes."""
-    steps = np.empty_like(points)
+def evaluate_slopes(slopes: Slopes, points: np.ndarray) -> np.ndarray:
+    """Value and gradient (P, 4) at points (P, 3), in bounded portions; refused if it is anything else."""
+    answer = np.empty((len(points), 4))
     for start in range(0, len(points), CHUNK):
         portion = points[start : start + CHUNK]
         found = np.asarray(slopes(portion), dtype=np.float64)
         if found.shape != (len(portion), 4):
             raise ConstraintError(f"expected value and gradient ({len(portion)}, 4), the field gave {found.shape}")
-        value, gradient = found[:, :1], found[:, 1:]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps[start : start + CHUNK] = -value * (gradient / np.sum(gradient**2, axis=1, keepdims=True))
-    return steps
+        answer[start : start + CHUNK] = found
+    return answer
+
+
+def newton_steps(found: np.ndarray) -> np.ndarray:
+    """The shortest step (P, 3) to where the tangent of a field with value and gradient (P, 4) is zero.
+
+    Not finite where the gradient vanishes.
+    """
+    value, gradient = found[:, :1], found[:, 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -value * (gradient / np.sum(gradient**2, axis=1, keepdims=True))
 
 
 def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, rounds: int = 3) -> Refinement:
     """Split edges at their midpoints and move the midpoints onto the zero set.
 
     Edges whose midpoint is at most `tolerance` away from the zero set stay whole; 0 splits all, and every face becomes
-    four. `farthest` bounds the way of a midpoint. Vertices there before are not moved.
+    four. Where the normals at the vertices are known, those at the ends of an edge foretell how far away it is, by the
+    arc that turns from one to the other; only edges that are foretold to be far are looked at. `farthest` bounds the
+    way of a midpoint. Vertices there before are not moved.
     """
     edges = mesh.edges
-    ends = mesh.vertices[edges]  # (E, 2, 3)
-    middles = ends.mean(axis=1)
-    step = newton_steps(slopes, middles)
-    away = np.linalg.norm(step, axis=1)
-    chosen = ~(away <= tolerance) if tolerance > 0 else np.ones(len(edges), dtype=bool)
-    start = middles[chosen]
-    target, fine, evaluations = approach(start, slopes, farthest, rounds, step[chosen])
+    known = mesh.attributes.get(NORMALS)
+    if tolerance > 0 and known is not None:
+        along = mesh.vertices[edges[:, 1]] - mesh.vertices[edges[:, 0]]
+        turned = np.einsum("ed,ed->e", along, known[edges[:, 1]] - known[edges[:, 0]])
+        looked = np.abs(turned) / 8 > BENT * tolerance
+    else:
+        looked = np.ones(len(edges), dtype=bool)
+    middles = mesh.vertices[edges[looked]].mean(axis=1)
+    found = evaluate_slopes(slopes, middles)
+    away = np.linalg.norm(newton_steps(found), axis=1)
+    far = ~(away <= tolerance) if tolerance > 0 else np.ones(len(middles), dtype=bool)
+    chosen = looked.copy()
+    chosen[looked] = far
+    start = middles[far]
+    way = approach(start, slopes, farthest, rounds, found[far])
 
     number = np.full(len(edges), -1)
     number[chosen] = len(mesh.vertices) + np.arange(len(start))
@@ -113,14 +154,17 @@ def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, 
     directions = np.concatenate([mesh.vertex_normals, mesh.vertex_normals[edges[chosen]].sum(axis=1)])
     old = np.zeros(len(mesh.vertices), dtype=bool)
     vertices, fine = _settle(
-        flat, np.concatenate([mesh.vertices, target]), np.concatenate([old, fine]), faces, directions
+        flat, np.concatenate([mesh.vertices, way.places]), np.concatenate([old, way.fine]), faces, directions
     )
     fine = fine[len(mesh.vertices) :]
+    left = int(np.sum(~fine))
     attributes = {
         name: np.concatenate([rows, rows[edges[chosen]].mean(axis=1)]) for name, rows in mesh.attributes.items()
     }
-    left = int(np.sum(~fine))
-    return Refinement(Mesh(vertices, faces, attributes), len(edges) + evaluations, len(fine) - left, left)
+    if known is not None:
+        attributes[NORMALS] = np.concatenate([known, _normals(way, vertices[len(mesh.vertices) :], fine, slopes)])
+    evaluations = len(middles) + way.evaluations + (left if known is not None else 0)
+    return Refinement(Mesh(vertices, faces, attributes), evaluations, len(fine) - left, left)
 
 
 def _settle(

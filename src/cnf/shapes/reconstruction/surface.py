@@ -28,6 +28,7 @@ from cnf.operators import Operator
 from cnf.shapes.reconstruction.spacing import Spacing, measure_spacing
 from cnf.shapes.reconstruction.winding import WindingNumber
 from cnf.solution import Solution
+from cnf.threads import map_pieces, one_thread_each
 
 FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
@@ -36,6 +37,7 @@ LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of point
 CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
 LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
+SHARED = 2000  # places that are worth a thread of their own
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
 
@@ -89,6 +91,12 @@ class Surface:
 
     def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
         self.counted[0] += len(x)
+        _ = self.spacing, self.winding, self.levels, self._operator  # made once, before several threads ask for them
+        with one_thread_each() as threads:
+            pieces = np.array_split(x, max(1, min(threads, len(x) // SHARED)))
+            return np.concatenate(map_pieces(lambda piece: self._bounded_piece(piece, columns), pieces, threads))
+
+    def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
         distance, apart = self.spacing.measure(x)
         apart = np.maximum(apart, FAR / REACH * distance / self.support)
         found = np.zeros((len(x), columns))
