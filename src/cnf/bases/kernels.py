@@ -302,8 +302,12 @@ class Wendland(ScaledKernel):
             raise BasisError(f"a Wendland kernel is made for 1 to {MOST_DIMENSIONS} coordinates; got {dimension!r}")
         self.k, self.dimension = int(smoothness), int(dimension)
         self.smoothness = 2 * self.k
-        self._tables = {m: _wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)}
-        self._norm = float(_wendland_table(self.dimension // 2 + self.k + 1, self.k)[1][0])
+        exact = [_wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)]
+        norm = exact[0][1][0]
+        self._tables = [  # of every derivative in s = r^2, which has a factor -1/2 of that by -(1/r) d/dr
+            (power, [float(c / norm) * (-0.5) ** m for c in coefficients], lowest)
+            for m, (power, coefficients, lowest) in enumerate(exact)
+        ]
 
     @property
     def radius(self) -> Tensor:
@@ -322,14 +326,13 @@ class Wendland(ScaledKernel):
         for m in range(order + 1):
             power, coefficients, lowest = self._tables[m]
             r = root if least_square(s.dtype, -lowest) == LEAST else torch.sqrt(away_from_zero(s, -lowest))
-            scale = (-0.5) ** m / self._norm
-            total: Tensor | float = scale * float(coefficients[-1])
+            total: Tensor | float = coefficients[-1]
             for c in reversed(coefficients[:-1]):
-                total = total * r + scale * float(c)
+                total = total * r + c
             if lowest:
                 total = total * r**lowest
             found.append(total * _power(gap, power) if power else torch.where(r < 1, total, 0.0))
-        at_zero = [(-0.5) ** m / self._norm * float(self._tables[m][1][0]) for m in range(self.k + 1)]
+        at_zero = [self._tables[m][1][0] for m in range(self.k + 1)]
         return smooth_at_centre(s, found, at_zero)
 
     def config(self) -> dict:

@@ -1,14 +1,15 @@
 """Ball fields: what the small systems of a cover are at many queries, without gradients of autograd.
 
 In come sources in balls (values and first derivatives of one kernel, with their strengths), queries, and pairs of a
-ball and a query in it; out go the value and the slopes of every ball's own field at its queries. One ball after the
-other is a dense block, queries by sources, which fits into the cache and below the size from which torch shares an
-operation among threads: gathering pair by pair costs five times as much. Several threads take several pieces instead.
+ball and a query in it; out go the value and the slopes of every ball's own field at its queries. A ball is a dense
+block, queries by sources; blocks of similar size are filled up and evaluated together, as many as fit into the cache
+and below the size from which torch shares an operation among threads: gathering pair by pair costs twenty times as
+much. Several threads take several pieces instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,100 +21,139 @@ from cnf.bases.local import Strengths
 from cnf.operators.jets import MultiIndex
 from cnf.systems.blending import SMOOTHNESS
 
-ENTRIES = (
-    2**15
-)  # of a block; torch shares larger operations among threads, which wait for one another on a busy machine
+ENTRIES = 2**15  # of blocks together; torch shares larger operations, and its threads wait for one another
+ALIKE = 1.25  # how much more queries the largest block of a batch may have than the smallest
 
 
 @dataclass(frozen=True, eq=False)
 class BallSources:
     """The sources of every ball, ball by ball: those of ball t are starts[t] to starts[t + 1].
 
-    `places` (members, D), `strengths` (members,) of each derivative of order 0 or 1; `centres` (T, D) of the balls;
-    `stretch` (T,): in ball t the kernel is k(stretch[t] (x - y)).
+    Places are from the centre of the ball and in units of its kernel, which is k(stretch[t] (x - y)): a query at a
+    source differs from it by exactly zero. The last row stands for no source, and is what blocks are filled up with.
     """
 
     kernel: KernelProfile
     starts: np.ndarray  # (T + 1,)
-    places: Tensor
-    strengths: Strengths
-    centres: Tensor
-    stretch: Tensor
+    places: Tensor  # (members + 1, D)
+    value: Tensor | None  # (members + 1,), strengths of the kernel itself
+    along: Tensor | None  # (members + 1, D), of its slopes
+    centres: Tensor  # (T, D)
+    units: Tensor  # (T, D): what differences are multiplied with
 
     def fields(self, x: Tensor, owner: Tensor, ball: np.ndarray, indices: Sequence[MultiIndex]) -> Tensor:
         """Derivatives `indices` of order 0 and 1 at pairs (E,) of a query `owner` of x (P, D) and a ball, (J, E).
 
         Pairs of one ball must follow one another.
         """
-        dimension, slopes = x.shape[1], any(map(sum, indices))
-        inverse = self.kernel.scaled(torch.ones(dimension, dtype=x.dtype))  # (D,)
-        counts = np.diff(self.starts)
-        holder = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
-        number = torch.from_numpy(ball)
-        # From the centre of the ball and in units of the kernel: a query at a source differs from it by exactly zero.
-        sources = ((self.places - self.centres[holder]) * inverse * self.stretch[holder, None]).T.contiguous()
-        queries = ((x[owner] - self.centres[number]) * inverse * self.stretch[number, None]).T.contiguous()
-        value, along = self._split(inverse, holder)
-        found = x.new_zeros(1 + dimension * slopes, len(ball))
-        edges = np.flatnonzero(np.diff(ball, prepend=-1, append=-1))
-        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            low, high = int(self.starts[ball[first]]), int(self.starts[ball[first] + 1])
-            if low == high:
-                continue
-            step = max(1, ENTRIES // (high - low))
-            own = slice(low, high)
-            for start in range(first, last, step):
-                part = slice(start, min(start + step, last))
-                found[:, part] = self._block(
-                    queries[:, part],
-                    sources[:, own],
-                    None if value is None else value[own],
-                    None if along is None else along[:, own],
-                    slopes,
-                )
+        slopes, number = any(map(sum, indices)), torch.from_numpy(ball)
+        units = self.units[number]
+        queries = (x[owner] - self.centres[number]) * units  # (E, D)
+        found = x.new_zeros(len(ball), 1 + x.shape[1] * slopes)
+        for rows, held in self._batches(ball):
+            found[rows] = self._blocks(queries[rows], held, slopes)
         if slopes:
-            found[1:] *= inverse[:, None] * self.stretch[number]
-        return found[[index.index(1) + 1 if sum(index) else 0 for index in indices]]
+            found[:, 1:] *= units
+        return found.T[[index.index(1) + 1 if sum(index) else 0 for index in indices]]
 
-    def _split(self, inverse: Tensor, holder: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Strengths of the values (members,) and of the slopes (D, members), in units of the kernel."""
-        dimension = len(inverse)
-        value = self.strengths.get((0,) * dimension)
-        axes = {b.index(1): v for b, v in self.strengths.items() if sum(b)}
-        if not axes:
-            return value, None
-        zero = torch.zeros_like(next(iter(axes.values())))
-        along = torch.stack([axes.get(k, zero) for k in range(dimension)])
-        return value, along * inverse[:, None] * self.stretch[holder]
+    def _batches(self, ball: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
+        """Blocks of similar size: numbers of their pairs (B, n), the last repeated, and of their sources (B, m)."""
+        edges = np.flatnonzero(np.diff(ball, prepend=-1, append=-1))
+        first, counts = edges[:-1], np.diff(edges)
+        sources = np.diff(self.starts)[ball[first]]
+        longest = np.maximum(ENTRIES // np.maximum(sources, 1), 1)  # more queries are several blocks
+        parts = -(-counts // longest)
+        whole = np.repeat(np.arange(len(first)), parts)
+        place = np.arange(len(whole)) - np.repeat(np.cumsum(parts) - parts, parts)
+        first = first[whole] + place * longest[whole]
+        counts = np.minimum(counts[whole] - place * longest[whole], longest[whole])
+        low, sources = self.starts[ball[first]], sources[whole]
+        grade = np.floor(np.log(np.maximum(counts, 1)) / np.log(ALIKE)).astype(np.int64)
+        order = np.lexsort((sources, grade))
+        order = order[sources[order] > 0]
+        for start, end in _portions(counts[order].tolist(), sources[order].tolist(), grade[order].tolist()):
+            chosen = order[start:end]
+            wide, deep = int(counts[chosen].max()), int(sources[chosen].max())
+            rows = first[chosen, None] + np.minimum(np.arange(wide), counts[chosen, None] - 1)
+            held = np.where(np.arange(deep) < sources[chosen, None], low[chosen, None] + np.arange(deep), -1)
+            yield torch.from_numpy(rows), torch.from_numpy(held)
 
-    def _block(self, x: Tensor, y: Tensor, value: Tensor | None, along: Tensor | None, slopes: bool) -> Tensor:
-        """Queries (D, n) and sources (D, m) of one ball -> (1, n) or (1 + D, n), slopes by scaled coordinates.
+    def _blocks(self, x: Tensor, held: Tensor, slopes: bool) -> Tensor:
+        """Queries (B, n, D) of balls with the sources `held` (B, m) -> (B, n, 1) or (B, n, 1 + D), in units.
 
         With z = x - y, s = |z|^2: F = v k + 2 k' (c . z) and dF/dz = (2 k' v + 4 k'' (c . z)) z + 2 k' c.
         """
-        square = torch.zeros(x.shape[1], y.shape[1], dtype=x.dtype)
-        for a, b in zip(x, y, strict=True):
-            apart = a[:, None] - b
+        y = self.places[held]  # (B, m, D)
+        square = x.new_zeros(x.shape[0], x.shape[1], y.shape[1])
+        for a, b in zip(x.unbind(2), y.unbind(2), strict=True):
+            apart = a[:, :, None] - b[:, None]
             square.addcmul_(apart, apart)
-        order = int(slopes) + int(along is not None)
+        order = int(slopes) + int(self.along is not None)
         k = self.kernel.profile(square, order)
-        total = torch.zeros(x.shape[1], dtype=x.dtype)
-        if value is not None:
-            total += k[0] @ value
-        if along is not None:
-            dot = x.T @ along - (along * y).sum(dim=0)
-            total += 2 * (k[1] * dot).sum(dim=1)
+        total, slope = x.new_zeros(x.shape[:2]), torch.zeros_like(x)
+        pull = None  # what is multiplied with z, (B, n, m)
+        if self.value is not None:
+            value = self.value[held]
+            total += torch.bmm(k[0], value[:, :, None])[:, :, 0]
+            pull = 2 * k[1] * value[:, None] if slopes else None
+        if self.along is not None:
+            along = self.along[held]  # (B, m, D)
+            height = (along * y).sum(dim=2)  # c . y
+            both = torch.bmm(k[1], torch.cat([along, height[:, :, None]], dim=2))  # (B, n, D + 1)
+            total += 2 * ((x * both[:, :, :-1]).sum(dim=2) - both[:, :, -1])
+            if slopes:
+                slope += 2 * both[:, :, :-1]
+                dot = torch.baddbmm(height[:, None], x, along.transpose(1, 2), beta=-1)
+                pull = 4 * k[2] * dot if pull is None else pull.addcmul_(k[2], dot, value=4)
         if not slopes:
-            return total[None]
-        pull = torch.zeros_like(square)
-        if value is not None:
-            pull.addcmul_(k[1], value[None], value=2)
-        if along is not None:
-            pull.addcmul_(k[2], dot, value=4)
-        slope = x * pull.sum(dim=1) - y @ pull.T
-        if along is not None:
-            slope += 2 * along @ k[1].T
-        return torch.cat([total[None], slope])
+            return total[:, :, None]
+        if pull is not None:
+            both = torch.bmm(pull, torch.cat([y, y.new_ones(*y.shape[:2], 1)], dim=2))
+            slope += x * both[:, :, -1:] - both[:, :, :-1]
+        return torch.cat([total[:, :, None], slope], dim=2)
+
+
+def gather_sources(
+    kernel: KernelProfile, starts: np.ndarray, places: Tensor, strengths: Strengths, centres: Tensor, stretch: Tensor
+) -> BallSources:
+    """Of places (members, D) with strengths (members,) of each derivative of order 0 or 1, in T balls.
+
+    `centres` (T, D) and `stretch` (T,) are those of the balls, `starts` (T + 1,) where the members of each begin.
+    """
+    dimension = places.shape[1]
+    counts = np.diff(starts)
+    holder = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    units = kernel.scaled(torch.ones(dimension, dtype=places.dtype)) * stretch[:, None]  # (T, D)
+    own = units[holder]
+    axes = {b.index(1): v for b, v in strengths.items() if sum(b)}
+    value, along = strengths.get((0,) * dimension), None
+    if axes:
+        along = torch.zeros_like(places)
+        for axis, v in axes.items():
+            along[:, axis] = v * own[:, axis]
+    nothing = places.new_zeros(1, dimension)
+    return BallSources(
+        kernel=kernel,
+        starts=starts,
+        places=torch.cat([(places - centres[holder]) * own, nothing]),
+        value=None if value is None else torch.cat([value, nothing[0, :1]]),
+        along=None if along is None else torch.cat([along, nothing]),
+        centres=centres,
+        units=units,
+    )
+
+
+def _portions(counts: list[int], sources: list[int], grades: list[int]) -> Iterator[tuple[int, int]]:
+    """Bounds of stretches of one grade whose blocks, filled up to the largest, have at most `ENTRIES` entries."""
+    start, wide, deep = 0, 0, 0
+    for place, (n, m, grade) in enumerate(zip(counts, sources, grades, strict=True)):
+        grown = max(wide, n), max(deep, m)
+        if place > start and (grade != grades[start] or (place - start + 1) * grown[0] * grown[1] > ENTRIES):
+            yield start, place
+            start, grown = place, (n, m)
+        wide, deep = grown
+    if start < len(counts):
+        yield start, len(counts)
 
 
 def first_order_weights(

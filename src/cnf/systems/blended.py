@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from cnf.errors import SmoothnessError
 from cnf.operators import jets
 from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
-from cnf.systems.ball_fields import BallSources, first_order_weights
+from cnf.systems.ball_fields import BallSources, first_order_weights, gather_sources
 from cnf.systems.blending import SMOOTHNESS, blend_weights
 from cnf.systems.cover import Cover
 from cnf.systems.formulation import Account, Expansion, last_bits_off
@@ -95,7 +96,9 @@ class BlendedExpansion(QueriedExpansion):
         """Pairs (E,) of a ball, ascending, and a query, and whether it lies inside: else the nearest ball speaks."""
         where = x.detach().to(torch.float64).numpy()
         ball, point = self.cover.meetings(where)
-        alone = np.setdiff1d(np.arange(x.shape[0]), point)
+        outside = np.ones(x.shape[0], dtype=bool)
+        outside[point] = False
+        alone = np.flatnonzero(outside)
         if len(alone):
             ball = np.concatenate([ball, self.cover.nearest(where[alone])])
         owner = np.concatenate([point, alone]).astype(np.int64)
@@ -131,20 +134,46 @@ class BlendedExpansion(QueriedExpansion):
                 total = total + self._station_fields(members, copies[0], x, owner, ball, indices)
         return dict(zip(indices, total.unbind(), strict=True))
 
+    @cached_property
+    def _sources(self) -> dict[tuple[int, int], BallSources | None]:
+        """What `_sources_of` made, by station and copy: weights and places of an expansion do not change."""
+        return {}
+
+    def _sources_of(self, members: Members, copy: int) -> BallSources | None:
+        """The functions of a station as sources of order 0 and 1 in balls, if that is what they are."""
+        key = id(members), copy
+        if key not in self._sources:
+            self._sources[key] = self._gather(members, copy)
+        return self._sources[key]
+
+    @torch.no_grad()
+    def _gather(self, members: Members, copy: int) -> BallSources | None:
+        if not isinstance(self.evaluator, SourceEvaluator):
+            return None
+        station, points = members.station, torch.from_numpy(members.points)
+        strengths = self.evaluator.strengths(
+            members.weights[:, :, copy], station.centres[points], station.functions, station.group
+        )
+        if max(map(sum, strengths), default=0) > 1:
+            return None
+        places = station.points[points]
+        centres, stretch = (torch.from_numpy(a).to(places) for a in (self.cover.centres, self.cover.stretch))
+        return gather_sources(self.evaluator.kernel, members.starts, places, strengths, centres, stretch)
+
     def _station_fields(
         self, members: Members, copy: int, x: Tensor, owner: Tensor, ball: np.ndarray, indices: Sequence[MultiIndex]
     ) -> Tensor:
         """What the functions of one station add to them, (J, pairs)."""
+        if not self._learning(x) and max(map(sum, indices)) <= 1:
+            sources = self._sources_of(members, copy)
+            if sources is not None and sources.places.dtype == x.dtype:
+                return sources.fields(x, owner, ball, indices)
         station = members.station
         numbers = station.centres[torch.from_numpy(members.points)]
         weights, stretch = members.weights[:, :, copy], torch.from_numpy(self.cover.stretch).to(x)
         if isinstance(self.evaluator, SourceEvaluator):
             strengths = self.evaluator.strengths(weights, numbers, station.functions, station.group)
             places = station.points[torch.from_numpy(members.points)]
-            if not self._learning(x) and max(map(sum, [*indices, *strengths]), default=0) <= 1:
-                centres = torch.from_numpy(self.cover.centres).to(x)
-                sources = BallSources(self.evaluator.kernel, members.starts, places, strengths, centres, stretch)
-                return sources.fields(x, owner, ball, indices)
             contribution = _of_sources(self.evaluator.kernel, strengths, x, places, stretch, indices)
         else:
             contribution = _of_functions(self.evaluator, station, numbers, weights, x, indices)

@@ -263,8 +263,8 @@ def note_coarseness(step: float, support: float) -> list[str]:
 
 
 def typical_reach(points: np.ndarray, neighbours: int) -> float:
-    """Mean distance to the neighbour of that number, over at most 20,000 of the points."""
-    chosen = points[:: max(1, len(points) // 20_000)]
+    """Mean distance to the neighbour of that number, over some thousands of the points."""
+    chosen = points[:: max(1, len(points) // 4000)]
     count = min(neighbours, len(points) - 1)
     return float(cKDTree(points).query(chosen, k=[count + 1])[0].mean())
 
