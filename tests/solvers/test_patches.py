@@ -87,6 +87,12 @@ def test_values_and_slopes_are_exact():
         move = step * torch.eye(2, dtype=torch.float64)[axis]
         slope = (solution(x + move) - solution(x - move))[:, 0] / (2 * step)
         assert (slope - field_slopes(x)[:, axis]).abs().max() <= 1e-7
+    between = halton(50, seed=8)
+    expected = torch.cat([solution(between), autograd_slopes(solution, between)], dim=1).detach()
+    with torch.no_grad():  # the same in blocks
+        found = torch.cat([solution(between), solution.apply(r"\nabla u", between)], dim=1)
+        assert (solution.apply(r"\nabla u", x) - field_slopes(x)).abs().max() <= 1e-9
+    assert (found - expected).abs().max() <= 1e-9 * expected.abs().max()
     assert solution.certificate.exact
     assert "Patches blended" in str(solution.certificate)
 
@@ -125,24 +131,42 @@ def test_operators_between_the_points():
     assert (mixed - (y[:, 0] * slopes[:, 1] - solution(y)[:, 0])).abs().max() <= 1e-9 * mixed.abs().max()
 
 
-def test_blended_field_by_hand():
-    """sum_t w_t(x) k(x, X_t) K_t^-1 g_t, written with NumPy from the balls of the cover and Wendland's formula."""
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("entries", [40, 2**15])
+def test_blended_field_by_hand(monkeypatch, follow: bool, entries: int):
+    """sum_t w_t(x) k(x, X_t) K_t^-1 g_t, written with NumPy from the balls of the cover and Wendland's formula.
+
+    With gradients it is evaluated pair by pair, without in blocks of several balls, few entries or many at once; slopes
+    of the blocks are those of autograd. Where the kernel follows the density its radius is narrower by `stretch`, which
+    is the mean distance of the 20th neighbour, by logarithms, over that of the ball's own centre.
+    """
+    monkeypatch.setattr("cnf.systems.ball_fields.ENTRIES", entries)
     x = halton(100)
+    x = torch.cat([x, 0.3 * x[:40] + 0.01])  # a corner is more densely sampled
     constraints = [value_constraint(x)]
     basis = Kernel(SPACE, x, kernels.Wendland(2, RADIUS))
-    solution = cnf.ConstrainedField(basis, constraints, solver=Patches(size=10, overlap=1.5)).solve()
+    patches = Patches(size=10, overlap=1.5, follow_density=follow)
+    solution = cnf.ConstrainedField(basis, constraints, solver=patches).solve()
     y, points, g = halton(60, seed=8).numpy(), x.numpy(), field_values(x).numpy()
     cover = solution.expansion.cover
     shares = wendland(distances(y, cover.centres) / cover.radii)  # Wendland's C^4 function, as for the weights
     shares[distances(y, cover.centres) >= cover.radii] = 0
     expected = np.zeros(y.shape[0])
+    reach = np.sort(distances(cover.centres, points), axis=1)[:, 19]
+    stretch = np.exp(np.log(reach).mean()) / reach if follow else np.ones(cover.count)
+    assert stretch.max() / stretch.min() > 2 or not follow
     for t in range(cover.count):
         inside = np.linalg.norm(points - cover.centres[t], axis=1) < cover.radii[t]
-        own = points[inside]
-        weights = np.linalg.solve(wendland(distances(own, own) / RADIUS), g[inside])
-        expected += shares[:, t] / shares.sum(axis=1) * (wendland(distances(y, own) / RADIUS) @ weights)
-    found = solution(torch.from_numpy(y))[:, 0].detach().numpy()
-    assert np.abs(found - expected).max() <= 1e-9 * np.abs(expected).max()
+        own, radius = points[inside], RADIUS / stretch[t]
+        weights = np.linalg.solve(wendland(distances(own, own) / radius), g[inside])
+        expected += shares[:, t] / shares.sum(axis=1) * (wendland(distances(y, own) / radius) @ weights)
+    at = torch.from_numpy(y)
+    slopes = autograd_slopes(solution, at)
+    assert np.abs(solution(at)[:, 0].detach().numpy() - expected).max() <= 1e-9 * np.abs(expected).max()
+    with torch.no_grad():
+        assert np.abs(solution(at)[:, 0].numpy() - expected).max() <= 1e-9 * np.abs(expected).max()
+        assert (solution.apply(r"\nabla u", at) - slopes).abs().max() <= 1e-9 * slopes.abs().max()
+        assert (solution(x)[:, 0] - field_values(x)).abs().max() <= 1e-9
 
 
 def test_one_patch_is_the_global_solve():

@@ -42,6 +42,8 @@ SOLVERS = ("auto", "sparse", "blend", "local")
 # Points inside the support: fewer leak; more cost a sparse system time, but patches, dense anyway, only digits.
 NEIGHBOURS = {"blend": 200, "sparse": 55, "local": 55}
 STEP, DENSE = 0.65, 0.2  # of the grid, in spacings of the points, such that this share of the points lies closer
+# From so many points on the step grows with this power of them, up to so many spacings.
+PLENTY, GROWTH, WIDEST = 50_000, 1 / 6, 1.1
 COARSEST, FINEST = 96, 4096  # nodes along the longest side
 RESOLVED = 3.0  # steps in the support: with fewer the grid does not see what the field is
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
@@ -247,8 +249,12 @@ def _check(
 
 
 def choose_resolution(size: float, spacing: Spacing) -> int:
-    """Nodes along a side of that length whose step is `STEP` spacings where the points lie close."""
-    step = STEP * float(np.quantile(spacing.widths, DENSE))
+    """Nodes along a side of that length whose step is `STEP` spacings where the points lie close.
+
+    Facets are off by the square of the step: of very many points, faces as large as their spacing are fine enough.
+    """
+    wide = min(STEP * max(1.0, spacing.tree.n / PLENTY) ** GROWTH, WIDEST)
+    step = wide * float(np.quantile(spacing.widths, DENSE))
     return int(np.clip(np.ceil(size / step) + 1, COARSEST, FINEST)) if step > 0 else FINEST
 
 
