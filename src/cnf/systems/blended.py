@@ -92,6 +92,12 @@ class BlendedExpansion(QueriedExpansion):
                 found[channel, index] = x.new_zeros(x.shape[0]).index_add(0, owner, product)
         return weigh(found, probe.requests)
 
+    def arranged(self, points: Tensor) -> Tensor:
+        """By the nearest ball: those that follow one another are parts of one larger part of the points."""
+        return torch.from_numpy(
+            np.argsort(self.cover.nearest(points.detach().to(torch.float64).numpy()), kind="stable")
+        )
+
     def _meetings(self, x: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
         """Pairs (E,) of a ball, ascending, and a query, and whether it lies inside: else the nearest ball speaks."""
         where = x.detach().to(torch.float64).numpy()

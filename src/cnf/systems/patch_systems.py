@@ -7,7 +7,7 @@ A small system takes some points of every station, all conditions there and all 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,17 +62,26 @@ class QueriedExpansion(Expansion):
     def queried(self, probe: Probe) -> Tensor:
         """What the probe asks for at each of its points, (P * nodes, K)."""
 
+    def arranged(self, points: Tensor) -> Tensor:
+        """An order (P,) of the points (P, D) in which those that share small systems are near one another."""
+        return torch.arange(points.shape[0])
+
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         def look(probe: Probe) -> Tensor:
-            return torch.cat([self.queried(piece) for piece in _pieces(probe)])
+            if probe.points.shape[0] <= QUERIES:
+                return self.queried(probe)
+            order = self.arranged(probe.points)
+            parts = [self.queried(_piece(probe, rows)) for rows in order.split(QUERIES)]
+            back = torch.empty_like(order)
+            back[order] = torch.arange(order.shape[0])
+            return torch.cat(parts)[back]
 
         return sum_probes(look, probes, probes[0].points.new_zeros(shape))
 
 
-def _pieces(probe: Probe) -> Iterator[Probe]:
-    for start in range(0, max(1, probe.points.shape[0]), QUERIES):
-        rows = slice(start, start + QUERIES)
-        yield Probe(probe.points[rows], probe.nodes, probe.rows, tuple(r.at(rows) for r in probe.requests))
+def _piece(probe: Probe, rows: Tensor) -> Probe:
+    """The same at some of its points and nodes."""
+    return Probe(probe.points[rows], probe.nodes, probe.rows, tuple(r.at(rows) for r in probe.requests))
 
 
 def find_stations(
