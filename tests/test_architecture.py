@@ -47,7 +47,13 @@ FACES = {"domains": "pde", "tuning": "pde"}  # public names of what lies elsewhe
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 FACE = {"__init__", "moved", *FACES}  # the public face gathers everything
 INSIDE = {"cnf.operators.reader": "cnf.operators"}  # the inside of `cnf.operators.latex`, not a stage of its own
-PUBLIC = {"Answer": "pde", "Box": "pde", "Problem": "pde", **FACES}  # what `cnf.NAME` is of, if not of the core
+PUBLIC = {
+    "Answer": "pde",
+    "Box": "pde",
+    "Problem": "pde",
+    "reconstruct": "shapes",
+    **FACES,
+}  # what `cnf.NAME` is of, if not of the core
 
 
 @cache
@@ -250,7 +256,7 @@ def test_typer_is_for_commands_only():
 def test_the_public_names():
     """What the design calls the contract is there."""
     wanted = {
-        cnf: "Space ConstrainedField Solution Constraint Box Problem Answer fit load losses domains tuning",
+        cnf: "Space ConstrainedField Solution Constraint Box Problem Answer fit load losses domains reconstruct tuning",
         cnf.bases: "Polynomial Kernel SkewedRBF RandomFourier Hermite ConstraintLayer Independent Concat Basis",
         cnf.kernels: "Gaussian DotProduct Matern Wendland TruncatedGaussian",
         cnf.encoders: "MLP SIREN FourierFeatures",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cnf.field import ConstrainedField
     from cnf.loading import load
     from cnf.pde import Answer, Problem
+    from cnf.shapes.reconstruction.reconstruct import reconstruct
     from cnf.solution import Solution
     from cnf.training import History, fit, pretrain
     from cnf.version import __version__ as __version__
@@ -29,6 +30,7 @@ __getattr__, __dir__ = late_names(
             "cnf.field": "ConstrainedField",
             "cnf.loading": "load",
             "cnf.pde": "Answer Problem",
+            "cnf.shapes.reconstruction.reconstruct": "reconstruct",
             "cnf.solution": "Solution",
             "cnf.training": "History fit pretrain",
             "cnf.version": "__version__",
@@ -57,6 +59,7 @@ __all__ = [
     "losses",
     "operators",
     "pretrain",
+    "reconstruct",
     "solvers",
     "tuning",
 ]

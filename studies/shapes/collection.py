@@ -9,7 +9,6 @@ from pathlib import Path
 from cnf.errors import CnfError, FileError
 from cnf.meshes.mesh import Mesh
 from studies.options import find_data
-from studies.shapes.strips import has_strips, read_strips
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ def read_shape(name: str, folder: Path) -> Mesh:
     path = folder / SHAPES[name].file
     if not path.is_file():
         raise FileError(f"there is no file {path} for the shape {name!r}; put it there or leave the shape out")
-    mesh = read_strips(path) if has_strips(path) else read_mesh(path)
-    return fit_to_cube(mesh.weld())
+    return fit_to_cube(read_mesh(path).weld())
 
 
 def fit_to_cube(mesh: Mesh) -> Mesh:

@@ -39,16 +39,20 @@ def test_mesh_numbers_and_picture(cloud: Path, capsys: pytest.CaptureFixture):
     assert told["mesh"]["watertight"] and told["mesh"]["euler"] == 2
     assert "attribute alpha" in told["certificate"]["residuals"]
     assert cloud.with_name("mesh.png").read_bytes().startswith(b"\x89PNG")
+    page = cloud.with_name("mesh.html").read_text(encoding="utf-8")
+    assert "<title>sphere</title>" in page and f"<dd>{len(mesh.faces):,}</dd>" in page
+    assert set(told["run"]["files"]) == {"mesh.ply", "mesh.png", "mesh.html"}
     assert "watertight, 1 part, Euler number 2" in capsys.readouterr().out
 
 
-def test_without_a_picture_the_one_of_an_earlier_run_goes(cloud: Path):
-    """It shows another mesh; one that was changed or put there by somebody else stays."""
-    picture = cloud.with_name("mesh.png")
-    assert run(options(cloud)) == 0 and picture.exists()
-    assert run(options(cloud, "--no-picture")) == 0 and not picture.exists()
-    picture.write_bytes(b"mine")
-    assert run(options(cloud, "--no-picture")) == 0 and picture.read_bytes() == b"mine"
+def test_pictures_and_pages_of_an_earlier_run_go(cloud: Path):
+    """They show another mesh; one that was changed or put there by somebody else stays."""
+    shown = {"--no-picture": cloud.with_name("mesh.png"), "--no-viewer": cloud.with_name("mesh.html")}
+    assert run(options(cloud)) == 0 and all(file.exists() for file in shown.values())
+    assert run(options(cloud, *shown)) == 0 and not any(file.exists() for file in shown.values())
+    for file in shown.values():
+        file.write_bytes(b"mine")
+    assert run(options(cloud, *shown)) == 0 and all(file.read_bytes() == b"mine" for file in shown.values())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.files.reading import read_cloud, read_mesh
 from cnf.shapes.files.writing import write_cloud, write_mesh
 from tests.shapes.known_clouds import cube, sphere
+from tests.shapes.pcd_files import pcd
 
 HEADER = (
     b"ply\nformat binary_little_endian 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
@@ -40,7 +41,7 @@ def good_files(folder) -> list:
     mesh = cube().with_attributes(heat=np.arange(8.0))
     points, normals = sphere(9)
     cloud = PointCloud(points, normals, {"heat": np.arange(9.0)})
-    found = [write_mesh(mesh, folder / f"mesh.{ending}") for ending in ("ply", "obj", "stl", "npz")]
+    found = [write_mesh(mesh, folder / f"mesh.{ending}") for ending in ("ply", "obj", "stl", "npz", "off", "glb")]
     found += [write_cloud(cloud, folder / f"cloud.{ending}") for ending in ("ply", "csv", "xyz", "npz", "obj")]
     np.save(folder / "cloud.npy", points)
     ascii_ply = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face 1\nproperty list uchar int vertex_index\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"  # noqa: E501
@@ -49,7 +50,10 @@ def good_files(folder) -> list:
         "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\n"
         "endfacet\nendsolid a\n"
     )
-    return [*found, folder / "cloud.npy", folder / "ascii.ply", folder / "ascii.stl"]
+    for kind in ("ascii", "binary", "binary_compressed"):
+        (folder / f"{kind}.pcd").write_bytes(pcd(kind))
+    more = [folder / f"{kind}.pcd" for kind in ("ascii", "binary", "binary_compressed")]
+    return [*found, folder / "cloud.npy", folder / "ascii.ply", folder / "ascii.stl", *more]
 
 
 def test_truncated_anywhere(tmp_path):
@@ -60,7 +64,9 @@ def test_truncated_anywhere(tmp_path):
             broken = tmp_path / f"cut{path.suffix}"
             broken.write_bytes(content[:length])
             message = attempt(broken)
-            if path.suffix in (".npz", ".npy") or (path.suffix in (".ply", ".stl") and path.stem != "ascii"):
+            if path.suffix in (".npz", ".npy", ".glb") or (
+                path.suffix in (".ply", ".stl", ".pcd") and path.stem != "ascii"
+            ):
                 assert message, f"{path.name} cut to {length} of {len(content)} bytes was read"
 
 
@@ -70,7 +76,7 @@ def good(tmp_path_factory) -> list[tuple[str, bytes]]:
     return [(path.suffix, path.read_bytes()) for path in good_files(tmp_path_factory.mktemp("good"))]
 
 
-@pytest.mark.parametrize("which", range(12))
+@pytest.mark.parametrize("which", range(17))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(data=st.data())
 def test_bytes_changed_anywhere(tmp_path, good, which, data):

@@ -18,7 +18,6 @@ from studies.hard_surfaces.report import make_tables
 from studies.hard_surfaces.study import TOLD, HardSurfaces
 from studies.shapes.collection import HELD_OUT, PAPER_SHAPES, STUDY_SHAPES, fit_to_cube, name_shapes
 from studies.shapes.measures import compare, sample_oriented
-from studies.shapes.strips import cut_strips, read_strips
 from studies.shapes.torus import find_on_torus, sample_torus
 from studies.tables import Cell
 from tests.studies.ellipsoid import make_ellipsoid
@@ -96,21 +95,6 @@ def test_held_out_shapes_are_none_that_defaults_were_chosen_on() -> None:
     """Apart from the paper's and armadillo; groups stand for their members, each once."""
     assert not {*PAPER_SHAPES, "armadillo"} & {*HELD_OUT}
     assert name_shapes(["study", "held-out"]) == [*STUDY_SHAPES, *HELD_OUT[1:]]
-
-
-def test_strips(tmp_path: Path) -> None:
-    """0 1 2 3 is (0, 1, 2) and (2, 1, 3), turned alike; -1 begins anew, also the turning; repeats make no face."""
-    faces = cut_strips(np.array([0, 1, 2, 3, -1, 4, 5, 6, -1, 7, 7, 8, 9, -1]))
-    assert faces.tolist() == [[0, 1, 2], [2, 1, 3], [4, 5, 6], [8, 7, 9]]
-    head = (
-        "ply\nformat binary_little_endian 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
-    )
-    head += "element tristrips 1\nproperty list int int vertex_indices\nend_header\n"
-    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], "<f4")
-    path = tmp_path / "square.ply"
-    path.write_bytes(head.encode() + corners.tobytes() + np.array([4, 0, 1, 2, 3], "<i4").tobytes())
-    mesh = read_strips(path)
-    assert mesh.area == pytest.approx(1) and (mesh.face_normals == [0, 0, 1]).all()
 
 
 def test_the_largest_distance_sees_a_spike_that_samples_miss() -> None:

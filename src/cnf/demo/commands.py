@@ -14,7 +14,7 @@ from cnf.materials.commands.single import fit_and_write
 from cnf.pde.commands import read_problem, solve_and_write
 from cnf.reports.results import Results, check_target, publish
 from cnf.reports.terminal import Seed, open_console, say
-from cnf.shapes.commands.surfaces import Look, check_exact, make_surface, write_surface
+from cnf.shapes.commands.surfaces import check_exact, make_surface
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for pictures and tables; made if it is not there.", show_default=True)
@@ -109,6 +109,7 @@ def show_surface(results: Results, seed: int) -> list[str]:
     from cnf.shapes.clouds.preparation import prepare_cloud
     from cnf.shapes.files.reading import read_cloud
     from cnf.shapes.files.writing import write_cloud
+    from cnf.shapes.report.results import Look, write_results
 
     say("   cnf reconstruct knot.ply --snap --resolution 120 --up z\n")
     cloud, mesh = (results.folder / name for name in ("knot.ply", "knot_mesh.ply"))
@@ -117,7 +118,7 @@ def show_surface(results: Results, seed: int) -> list[str]:
         warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
         prepared = prepare_cloud(read_cloud(cloud, seed=seed), seed=seed)
     made = make_surface(prepared, resolution=120, snap=True)
-    write_surface(made, mesh, Look("knot", up="z"))
+    write_results(made, mesh, Look("knot", up="z"))
     check_exact(made)
     return ["knot_mesh.png"]
 

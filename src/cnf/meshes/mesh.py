@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -206,6 +207,24 @@ class Mesh:
     def with_attributes(self, **attributes: np.ndarray) -> Mesh:
         """The same mesh with further (or other) attributes, (V,) or (V, k) each."""
         return replace(self, attributes={**self.attributes, **attributes})
+
+    def to_trimesh(self) -> Any:
+        """As a `trimesh.Trimesh`, with normals, colours and all other attributes."""
+        from cnf.meshes.exchange import to_trimesh
+
+        return to_trimesh(self)
+
+    def to_open3d(self, tensor: bool = False) -> Any:
+        """As an `open3d.geometry.TriangleMesh`, with normals and colours; `tensor`: of `open3d.t`, with everything."""
+        from cnf.meshes.exchange import to_open3d
+
+        return to_open3d(self, tensor)
+
+    def to_pyvista(self) -> Any:
+        """As a `pyvista.PolyData`, with normals, colours and all other attributes."""
+        from cnf.meshes.exchange import to_pyvista
+
+        return to_pyvista(self)
 
     def draw(self, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Places spread uniformly over the area: the face (P,) of each and the weights (P, 3) of its corners."""

@@ -13,10 +13,11 @@ import numpy as np
 from cnf.errors import FileError
 from cnf.meshes.decoded import Decoded, check_faces, triangulate
 from cnf.meshes.ply_header import LONGEST, Element, Header, read_header
+from cnf.meshes.strips import END, cut_strips
 from cnf.reading.sources import parse_numbers
 
 Table = dict[str, tuple[np.ndarray, np.ndarray | None]]  # name -> all values in a row, and for lists how many per row
-FACES, INDICES = ("face", "faces"), ("vertex_indices", "vertex_index")
+FACES, STRIPS, INDICES = ("face", "faces"), ("tristrips",), ("vertex_indices", "vertex_index")
 SCALES = {"u1": 255.0, "u2": 65535.0}  # colours given as integers
 LONGEST_LIST = 4096  # above, rows are not tried to be of one size
 
@@ -150,6 +151,8 @@ def as_arrays(lists: dict[str, list[int]]) -> dict[str, np.ndarray]:
 def gather(data: np.ndarray, starts: np.ndarray, counts: np.ndarray | None, kind: str) -> np.ndarray:
     """Values of a type that start at scattered bytes, `counts` of them at each start, in a row."""
     size = int(kind[-1])
+    if counts is not None and len(starts) == 1:  # all strips of a large mesh may be one list
+        return data[starts[0] : starts[0] + counts[0] * size].view(kind)
     if counts is not None:
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(starts, counts) + within * size
@@ -212,22 +215,38 @@ def read_ascii_rows(stream: np.ndarray, element: Element, source: Path) -> tuple
 def decode_faces(
     tables: dict[str, Table], header: Header, count: int, source: Path
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Triangles (F, 3) from polygons, or None; and notes on what is left out."""
-    notes = tuple(f"the element {e.name!r} is not used" for e in header.elements if e.name in ("tristrips", "edge"))
-    for name in FACES:
-        for key in INDICES:
-            if name not in tables or key not in tables[name]:
-                continue
-            corners, counts = tables[name][key]
+    """Triangles (F, 3) from polygons and strips, or None; and notes on what is left out."""
+    notes = tuple(f"the element {e.name!r} is not used" for e in header.elements if e.name == "edge")
+    found = []
+    if polygons := find_lists(tables, FACES, count, source):
+        corners, counts = polygons
+        if (counts > 3).any():
+            notes = (*notes, f"{(counts > 3).sum()} polygons of more than 3 corners were split into triangles")
+        found.append(triangulate(corners, counts))
+    if strips := find_lists(tables, STRIPS, count, source):
+        found.append(cut_strips(*strips))
+    faces = np.concatenate(found) if found else np.empty((0, 3), dtype=np.int64)
+    return check_faces(faces, count, source) if len(faces) else None, notes
+
+
+def find_lists(
+    tables: dict[str, Table], elements: tuple[str, ...], count: int, source: Path
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The vertex numbers of an element, all in a row as int64, and how many each of its rows has; None if none."""
+    for table in (tables[name] for name in elements if name in tables):
+        for corners, counts in (table[key] for key in INDICES if key in table):
             if counts is None or not len(corners):
-                return None, notes
-            if corners.dtype.kind == "f" and not (corners == np.rint(corners)).all():
-                raise FileError(f"{source}: its faces have vertex numbers that are not whole")
-            if (counts > 3).any():
-                notes = (*notes, f"{(counts > 3).sum()} polygons of more than 3 corners were split into triangles")
-            corners = np.clip(corners, -1, count) if corners.dtype.kind == "f" else corners
-            return check_faces(triangulate(corners.astype(np.int64), counts), count, source), notes
-    return None, notes
+                return None
+            if corners.dtype.kind == "f":
+                if not (corners == np.rint(corners)).all():
+                    raise FileError(f"{source}: its faces have vertex numbers that are not whole")
+                corners = np.clip(corners, END - 1, count)  # what is beyond stays beyond
+            elif (
+                corners.dtype.kind == "u" and corners.dtype.itemsize >= 4
+            ):  # the end of a strip, written without a sign
+                corners = np.where(corners == np.iinfo(corners.dtype).max, END, corners.astype(np.int64))
+            return corners.astype(np.int64), counts
+    return None
 
 
 def decode_vertices(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cnf.shapes.files.writing import write_cloud, write_mesh
     from cnf.shapes.planar.curve import PlanarCurve, fit_curve
     from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
+    from cnf.shapes.report.results import Look, write_results
 
 __getattr__, __dir__ = late_names(
     __name__,
@@ -30,11 +31,13 @@ __getattr__, __dir__ = late_names(
             "cnf.shapes.files.writing": "write_cloud write_mesh",
             "cnf.shapes.planar.curve": "PlanarCurve fit_curve",
             "cnf.shapes.reconstruction.reconstruct": "Reconstruction reconstruct",
+            "cnf.shapes.report.results": "Look write_results",
         }
     ),
 )
 
 __all__ = [
+    "Look",
     "Mesh",
     "PlanarCurve",
     "PointCloud",
@@ -53,4 +56,5 @@ __all__ = [
     "thin",
     "write_cloud",
     "write_mesh",
+    "write_results",
 ]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cnf.errors import CnfError, CnfWarning, FileError, SingularSystemError
-from cnf.files import check_writable, hash_file, read_text
-from cnf.reports.results import publish_files
+from cnf.errors import CnfError, CnfWarning, SingularSystemError
+from cnf.files import check_writable
 from cnf.reports.terminal import Seed, open_console, say
 
 if TYPE_CHECKING:
@@ -22,13 +20,18 @@ if TYPE_CHECKING:
     from cnf.shapes.reconstruction.reconstruct import Reconstruction
 
 STAGES = 9
-LARGEST = 2**24  # bytes of the numbers of an earlier run
 
 
 def reconstruct(
-    cloud: Annotated[Path, typer.Argument(help="Points: PLY, OBJ, XYZ, CSV, NPZ, NPY; a mesh (also STL) is sampled.")],
+    cloud: Annotated[
+        Path,
+        typer.Argument(
+            help="Points: PLY, OBJ, XYZ, CSV, NPZ, PCD, LAS, LAZ, E57; a mesh (also STL, OFF, GLB) is sampled."
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The mesh: .ply, .obj, .stl or .npz; default CLOUD_mesh.ply.")
+        Path | None,
+        typer.Option("--out", "-o", help="The mesh: .ply, .obj, .stl, .off, .glb, .npz; default CLOUD_mesh.ply."),
     ] = None,
     resolution: Annotated[
         int | None, typer.Option(help="Grid nodes along the longest side; default: by the spacing of the points.")
@@ -61,21 +64,25 @@ def reconstruct(
     support: Annotated[float | None, typer.Option(help="Its radius instead; the longest side counts 2.")] = None,
     offset: Annotated[float, typer.Option(help="Of pseudo-normals; the longest side counts 2.")] = 0.01,
     picture: Annotated[bool, typer.Option("--picture/--no-picture", help="Shaded views as PNG.")] = True,
-    up: Annotated[str, typer.Option(metavar="AXIS", help="Which axis points up in the picture.")] = "y",
-    turn: Annotated[float, typer.Option(metavar="DEGREES", help="Turn the shape in the picture.")] = 0.0,
+    viewer: Annotated[
+        bool, typer.Option("--viewer/--no-viewer", help="A page to turn it around, one HTML file, also offline.")
+    ] = True,
+    up: Annotated[str, typer.Option(metavar="AXIS", help="Which axis points up in picture and page.")] = "y",
+    turn: Annotated[float, typer.Option(metavar="DEGREES", help="Turn the shape in picture and page.")] = 0.0,
     seed: Seed = 0,
 ) -> None:
     """A mesh through a point cloud, with exact normals; closed unless told otherwise.
 
-    Writes the mesh, a shaded picture (.png) and all numbers (.json) beside it. Colours and other values of the points
-    come along. Normals that are missing are estimated.
+    Writes the mesh, and beside it a shaded picture (.png), a page to turn it around (.html) and all numbers (.json).
+    Colours and other values of the points come along. Normals that are missing are estimated.
     """
     from cnf.reports.plots import check_pictures
     from cnf.shapes.clouds.preparation import prepare_cloud
     from cnf.shapes.files.reading import read_cloud
+    from cnf.shapes.report.results import Look, list_files, write_results
 
-    target = check_target(cloud, out)
-    for file in list_files(target, picture):
+    target, look = check_target(cloud, out), Look(cloud.stem, up, turn, picture, viewer)
+    for file in list_files(target, look):
         check_writable(file)
     if picture:
         check_pictures()
@@ -101,23 +108,8 @@ def reconstruct(
         refinements=refine,
         close=not open_rims,
     )
-    write_surface(made, target, Look(cloud.stem, up, turn) if picture else None)
-    say(f"\nwritten: {', '.join(map(str, list_files(target, picture)))}")
+    say(f"\nwritten: {', '.join(map(str, write_results(made, target, look)))}")
     check_exact(made)
-
-
-@dataclass(frozen=True)
-class Look:
-    """What the picture of a surface needs to know."""
-
-    title: str
-    up: str = "y"
-    turn: float = 0.0
-
-
-def list_files(target: Path, picture: bool) -> list[Path]:
-    """The mesh, its picture and its numbers; these last, for they have the checksums of the others."""
-    return [target, *([target.with_suffix(".png")] if picture else []), target.with_suffix(".json")]
 
 
 def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
@@ -146,29 +138,6 @@ def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
     return made
 
 
-def write_surface(made: Reconstruction, target: Path, look: Look | None) -> None:
-    """All files or none of them."""
-    from cnf.shapes.files.writing import write_mesh
-    from cnf.shapes.report.summary import draw_reconstruction, write_summary
-
-    files = list_files(target, look is not None)
-    with publish_files(files, [] if look is not None else find_picture(target)) as results:
-        write_mesh(made.mesh, results.folder / target.name)
-        if look is not None:
-            draw_reconstruction(made, results.folder / files[1].name, look.up, look.turn, look.title)
-        write_summary(made, results.folder / files[-1].name, results.record())
-
-
-def find_picture(target: Path) -> list[Path]:
-    """The picture of an earlier run, which would be taken for this one's; what somebody else put there stays."""
-    picture = target.with_suffix(".png")
-    try:
-        known = json.loads(read_text(target.with_suffix(".json"), LARGEST))["run"]["files"][picture.name]
-        return [picture] if hash_file(picture) == known else []
-    except (FileError, OSError, LookupError, TypeError, ValueError, RecursionError):
-        return []
-
-
 def check_exact(made: Reconstruction) -> None:
     if not made.certificate.exact:
         raise CnfError(f"the mesh was written, but the conditions do not hold: {made.certificate.advice()}")
@@ -176,9 +145,11 @@ def check_exact(made: Reconstruction) -> None:
 
 def check_target(cloud: Path, out: Path | None) -> Path:
     """Where the mesh goes; never onto the points themselves."""
+    from cnf.shapes.files.writing import MESH_ENDINGS
+
     target = out if out is not None else Path(f"{cloud.stem}_mesh.ply")
-    if target.suffix.lower() not in (".ply", ".obj", ".stl", ".npz"):
-        raise CnfError(f"a mesh is written as .ply, .obj, .stl or .npz; got {str(target)!r}")
+    if target.suffix.lower() not in MESH_ENDINGS:
+        raise CnfError(f"a mesh is written as {', '.join(MESH_ENDINGS)}; got {str(target)!r}")
     if target.exists() and cloud.exists() and target.samefile(cloud):
         raise CnfError(f"--out {target} is the input itself; give the mesh another name")
     return target

@@ -1,7 +1,8 @@
 """Files, writing: `write_mesh` and `write_cloud` choose the format by the file's ending; written whole or not at all.
 
-Coordinates are written as float64 and read back to the last bit (STL has only float32). Attributes go into PLY, CSV,
-XYZ, TXT and NPZ; the attribute `colours` (red green blue in 0 to 1) becomes bytes in PLY, as viewers expect.
+Coordinates are written as float64 and read back to the last bit (STL and GLB have only float32). Attributes go into
+PLY, GLB, CSV, XYZ, TXT and NPZ; the attribute `colours` (red green blue in 0 to 1) becomes bytes in PLY, as viewers
+expect.
 """
 
 from __future__ import annotations
@@ -15,20 +16,28 @@ import numpy as np
 
 from cnf.errors import FileError
 from cnf.files import as_path, write_atomically
+from cnf.meshes.gltf import write_glb
 from cnf.meshes.mesh import Mesh
 from cnf.meshes.stl import HEAD, TRIANGLE
 from cnf.shapes.clouds.cloud import PointCloud
 
 AXES = ("x", "y", "z")
+MESH_ENDINGS = (".ply", ".obj", ".stl", ".off", ".glb", ".npz")  # of the files that `write_mesh` writes
 PLAIN_COLOURS = ("red", "green", "blue", "alpha")
 
 
 def write_mesh(mesh: Mesh, path: object) -> Path:
-    """Write a mesh as PLY (binary, with attributes), OBJ (with colours and normals), STL or NPZ."""
+    """Write a mesh by the ending of the name.
+
+    PLY (binary) and NPZ have all attributes, GLB those of up to four columns, OBJ and OFF colours and normals, STL
+    none.
+    """
     writers: dict[str, Callable[[Path], object]] = {
         ".ply": lambda target: write_ply(target, mesh.vertices, mesh.attributes, mesh.faces),
         ".obj": lambda target: write_obj(target, mesh.vertices, mesh.attributes, mesh.faces),
         ".stl": lambda target: write_stl(target, mesh),
+        ".off": lambda target: write_off(target, mesh),
+        ".glb": lambda target: write_glb(target, mesh),
         ".npz": lambda target: write_npz(target, {**mesh.attributes, "points": mesh.vertices, "faces": mesh.faces}),
     }
     return write_as(path, writers)
@@ -130,6 +139,22 @@ def write_stl(target: Path, mesh: Mesh) -> None:
     with target.open("wb") as file:
         file.write(b"written by cnf".ljust(HEAD - 4) + len(rows).to_bytes(4, "little"))
         rows.tofile(file)
+
+
+def write_off(target: Path, mesh: Mesh) -> None:
+    """Text: x y z, normals and colours if there are any, and the faces."""
+    normals, colours = mesh.attributes.get("normals"), mesh.attributes.get("colours")
+    columns, word, kinds = [mesh.vertices], "OFF", ["%.17g"] * 3
+    if normals is not None and normals.shape[1] == 3:
+        columns, word, kinds = [*columns, normals], f"N{word}", [*kinds, *["%.17g"] * 3]
+    if colours is not None and colours.shape[1] == 3:
+        shades = np.rint(np.clip(colours, 0, 1) * 255)
+        columns, word = [*columns, shades, np.full((len(shades), 1), 255.0)], f"C{word}"
+        kinds = [*kinds, *["%d"] * 4]
+    with target.open("w", encoding="ascii") as file:
+        file.write(f"{word}\n{len(mesh.vertices)} {len(mesh.faces)} 0\n")
+        np.savetxt(file, np.concatenate(columns, axis=1), fmt=" ".join(kinds))
+        np.savetxt(file, mesh.faces, fmt="3 %d %d %d")
 
 
 def write_npz(target: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -7,14 +7,18 @@ blended patches, or the paper's small system per query.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 import cnf
 from cnf.certificate.certificate import Certificate
@@ -22,6 +26,8 @@ from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.files.objects import as_cloud
+from cnf.shapes.files.writing import write_mesh
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
@@ -49,6 +55,7 @@ RESOLVED = 3.0  # steps in the support: with fewer the grid does not see what th
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
 Report = Callable[[str], None]
+Points = PointCloud | Prepared | Mesh | np.ndarray | Tensor | str | os.PathLike | Any  # or another package's object
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +99,14 @@ class Reconstruction:
     def total_seconds(self) -> float:
         return sum(self.seconds.values())
 
+    def save(self, path: object) -> Path:
+        """Write the mesh: .ply, .obj, .stl, .off, .glb or .npz; `cnf.shapes.write_results` adds the rest."""
+        return write_mesh(self.mesh, path)
+
 
 def reconstruct(
-    points: PointCloud | Prepared | np.ndarray,
-    normals: np.ndarray | None = None,
+    points: Points,
+    normals: np.ndarray | Tensor | None = None,
     *,
     resolution: int | None = None,
     normals_mode: str = "exact",
@@ -111,8 +122,10 @@ def reconstruct(
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
-    """A mesh through oriented points (P, 3), also as a cloud, prepared or not; normals are estimated if missing.
+    """A mesh through oriented points; normals (P, 3) are estimated if missing.
 
+    `points`: an array or tensor (P, 3), a cloud, prepared or not, the name of a file, or a cloud or mesh of trimesh,
+    Open3D or PyVista; 10,000 points are drawn from a mesh.
     `resolution`: grid nodes along the longest side; unless given, the step is `STEP` of the spacing of the points.
     `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
@@ -124,7 +137,7 @@ def reconstruct(
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     clock = _Clock()
     tell("checking the points")
-    cloud = points if isinstance(points, Prepared) else _prepared(points, normals, most, seed)
+    cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
     if cloud.dimension != 3:
         raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
     clock.stop("preparation")
@@ -193,23 +206,6 @@ def reconstruct(
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
     )
-
-
-def _prepared(points: object, normals: np.ndarray | None, most: int | None, seed: int) -> Prepared:
-    if isinstance(points, PointCloud):
-        if normals is not None:
-            raise CnfError(
-                "the cloud carries its own normals; give them there, PointCloud(points, normals), not beside it"
-            )
-        return prepare_cloud(points, most=most, seed=seed)
-    try:
-        array = np.asarray(points)
-        if np.iscomplexobj(array):
-            raise TypeError("they are complex")
-        given = PointCloud(array.astype(np.float64), normals)
-    except (TypeError, ValueError) as error:
-        raise CnfError(f"the points cannot be read as an array (P, 3) of numbers ({error})") from None
-    return prepare_cloud(given, most=most, seed=seed)
 
 
 def _check(

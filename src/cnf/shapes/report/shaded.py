@@ -90,7 +90,7 @@ def shade_mesh(
         raise ConstraintError(f"size={size}: expected 16 to {LARGEST} pixels")
     if colours is not None and np.shape(colours) != mesh.vertices.shape:
         raise ConstraintError(f"expected colours {mesh.vertices.shape}, got {np.shape(colours)}")
-    stand = _stand(up)
+    stand = stand_up(up)
     own = mesh.attributes.get("normals")
     normals = own if own is not None and own.shape == mesh.vertices.shape else mesh.vertex_normals
     vertices, normals, faces = mesh.vertices @ stand.T, normals @ stand.T, mesh.faces
@@ -114,7 +114,7 @@ def _find_view(view: str | tuple[float, float]) -> tuple[float, float]:
     return float(azimuth), float(elevation)
 
 
-def _stand(up: str) -> np.ndarray:
+def stand_up(up: str) -> np.ndarray:
     """The rotation (3, 3) that makes `up` the y axis; with z up, models look along -y."""
     turns: Mapping[str, list[list[int]]] = {
         "y": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
