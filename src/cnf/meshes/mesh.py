@@ -17,6 +17,8 @@ from scipy.sparse.csgraph import connected_components
 
 from cnf.errors import ConstraintError
 
+CHUNK = 1 << 18  # faces that are looked at together
+
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
@@ -85,14 +87,16 @@ class Mesh:
     def vertex_normals(self) -> np.ndarray:
         """(V, 3), unit, faces weighted by their angle at the vertex; zero for a vertex without faces."""
         total = np.zeros_like(self.vertices)
-        corners = [self.vertices[self.faces[:, i]] for i in range(3)]
-        for i in range(3):
-            ahead = unit_rows(corners[(i + 1) % 3] - corners[i])
-            back = unit_rows(corners[(i + 2) % 3] - corners[i])
-            angle = np.arctan2(np.linalg.norm(np.cross(ahead, back), axis=1), (ahead * back).sum(1))
-            for d in range(3):
-                weighted = angle * self.face_normals[:, d]
-                total[:, d] += np.bincount(self.faces[:, i], weights=weighted, minlength=len(total))
+        for start in range(0, len(self.faces), CHUNK):
+            faces = self.faces[start : start + CHUNK]
+            corners = [self.vertices[faces[:, i]] for i in range(3)]
+            normals = self.face_normals[start : start + CHUNK]
+            for i in range(3):
+                ahead = unit_rows(corners[(i + 1) % 3] - corners[i])
+                back = unit_rows(corners[(i + 2) % 3] - corners[i])
+                angle = np.arctan2(np.linalg.norm(np.cross(ahead, back), axis=1), (ahead * back).sum(1))
+                for d in range(3):
+                    total[:, d] += np.bincount(faces[:, i], weights=angle * normals[:, d], minlength=len(total))
         return unit_rows(total)
 
     @property
@@ -104,7 +108,7 @@ class Mesh:
 
     # ---- topology
 
-    @cached_property
+    @property
     def _directed(self) -> tuple[np.ndarray, np.ndarray]:
         """Start and end (3F,) of the three sides of every face, in the direction in which the face runs."""
         return self.faces.ravel(), np.roll(self.faces, -1, axis=1).ravel()
@@ -112,8 +116,13 @@ class Mesh:
     @cached_property
     def _edge_table(self) -> tuple[np.ndarray, np.ndarray]:
         start, end = self._directed
-        low, high = np.minimum(start, end), np.maximum(start, end)
-        keys, counts = np.unique(low * len(self.vertices) + high, return_counts=True)
+        keys = np.minimum(start, end) * len(self.vertices)
+        keys += np.maximum(start, end)
+        del start, end  # of millions of faces these are most of the memory
+        keys.sort()
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        counts = np.diff(first, append=len(keys))
+        keys = keys[first]
         return np.stack([keys // max(len(self.vertices), 1), keys % max(len(self.vertices), 1)], axis=1), counts
 
     @property

@@ -202,7 +202,7 @@ def _solve_batch(
     matrices = matrices + torch.diag_embed(missing.to(matrices))
     sides = []
     for station, place, there in zip(block.stations, places, valid, strict=True):
-        side = targets[torch.from_numpy(station.rows)][:, place]  # (K, B, M, k)
+        side = targets[torch.from_numpy(station.rows)[:, place]]  # (K, B, M, k), of these places alone
         sides.append((side * there[None, :, :, None]).permute(1, 0, 2, 3).flatten(1, 2))
     found, worst = solve_batch(matrices, torch.cat(sides, dim=1), definite)
     weights = []

@@ -20,6 +20,7 @@ from cnf.shapes.reconstruction.cubes import CORNERS, FACES
 Values = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
 CHUNK = 1 << 17  # points per call of the field: bounds the memory it may need
 FINEST = 4096  # nodes along the longest side
+AROUND = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(1, -1, 3)  # a cell and its neighbours
 STEPS = np.concatenate([-np.eye(3, dtype=np.int64), np.eye(3, dtype=np.int64)])[[0, 3, 1, 4, 2, 5]]  # across each face
 
 
@@ -85,34 +86,39 @@ def follow(
     wave, cut = first, 0
     seen = _SortedSet()
     seen.add(wave)
-    cells, corners = [], []
+    cells, corners, unseen = [], [], []
     opening = True
     while len(wave):
-        places = grid.split(wave)
-        inside = (found := known.look_up(places)) < 0
-        mixed = inside.any(axis=1) & ~inside.all(axis=1)
-        cells.append(places[mixed])
-        corners.append(found[mixed])
-        ahead = [places[mixed][_changes(inside[mixed], face)] + step for face, step in zip(FACES, STEPS, strict=True)]
-        if opening:  # a seed may sit in a corner which the grid does not see: look around it
-            around = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(1, -1, 3)
-            ahead.append((places[~mixed][:, None] + around).reshape(-1, 3))
-            opening, unseen = False, wave[~mixed]
-        following = np.concatenate(ahead)
-        off = np.any((following < 0) | (following > top), axis=1)
-        cut += len(np.unique(following[off], axis=0))
-        new = seen.add(grid.number(following[~off]))
-        middles = grid.place(grid.split(new) + 0.5)
-        near = np.isfinite(tree.query(middles, distance_upper_bound=reach)[0]) if len(new) else np.zeros(0, dtype=bool)
-        cut += int(np.sum(~near))
-        wave = new[near]
+        following = []
+        for portion in np.array_split(wave, -(-len(wave) // CHUNK)):
+            places = grid.split(portion)
+            inside = (found := known.look_up(places)) < 0
+            mixed = inside.any(axis=1) & ~inside.all(axis=1)
+            cells.append(portion[mixed])
+            corners.append(found[mixed])
+            ahead = [
+                places[mixed][_changes(inside[mixed], face)] + step for face, step in zip(FACES, STEPS, strict=True)
+            ]
+            if opening:  # a seed may sit in a corner which the grid does not see: look around it
+                unseen.append(portion[~mixed])
+                ahead.append((places[~mixed][:, None] + AROUND).reshape(-1, 3))
+            nodes = np.concatenate(ahead)
+            off = np.any((nodes < 0) | (nodes > top), axis=1)
+            cut += len(np.unique(nodes[off], axis=0))
+            new = seen.add(grid.number(nodes[~off]))
+            middles = grid.place(grid.split(new) + 0.5)
+            near = np.isfinite(tree.query(middles, distance_upper_bound=reach)[0]) if len(new) else new > 0
+            cut += int(np.sum(~near))
+            following.append(new[near])
+        opening, wave = False, np.sort(np.concatenate(following))
         if report is not None:
             report(f"following the surface: {known.evaluations} values, {len(wave)} cells ahead")
-    band = np.concatenate(cells)
-    around_all = grid.split(unseen)[:, None] + around  # (n, 27, 3)
-    alone = ~np.isin(grid.number(around_all), grid.number(band)).any(axis=1)
-    missed = int(np.isin(first[seed_cell], unseen[alone]).sum())
-    return Band(grid, band, np.concatenate(corners), known.evaluations, cut, missed)
+    evaluations = known.evaluations
+    del known, seen  # of millions of cells these are most of the memory
+    band, dark = np.concatenate(cells), np.concatenate(unseen)
+    alone = ~np.isin(grid.number(grid.split(dark)[:, None] + AROUND), band).any(axis=1)
+    missed = int(np.isin(first[seed_cell], dark[alone]).sum())
+    return Band(grid, grid.split(band), np.concatenate(corners), evaluations, cut, missed)
 
 
 def _changes(inside: np.ndarray, face: np.ndarray) -> np.ndarray:

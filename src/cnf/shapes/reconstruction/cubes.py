@@ -45,15 +45,15 @@ def triangulate_cells(
 
     central = local == CENTRE  # (F, 3)
     local = np.where(central, 0, local)
-    low = cells[owner][:, None] + CORNERS[EDGES[local, 0]]  # (F, 3, 3) low end of the edge under each corner
-    node = np.ravel_multi_index(tuple(np.moveaxis(low, -1, 0)), shape)
-    keys = np.where(central, -1 - owner[:, None], node * 3 + AXES[local])
+    beside = np.ravel_multi_index(tuple(CORNERS[EDGES[:, 0]].T), shape)  # (12,) from a cell to the low end of its edge
+    keys = (np.ravel_multi_index(tuple(cells.T), shape)[owner, None] + beside[local]) * 3 + AXES[local]  # (F, 3)
+    keys = np.where(central, -1 - owner[:, None], keys)
     names, first, faces = np.unique(keys, return_index=True, return_inverse=True)
-    faces = faces.reshape(-1, 3).astype(np.int64)
-    edge, cell = local.ravel()[first], np.repeat(owner, 3)[first]
+    faces = faces.reshape(-1, 3).astype(np.int64, copy=False)
+    edge, cell = local.ravel()[first], owner[first // 3]
     a, b = values[cell, EDGES[edge, 0]], values[cell, EDGES[edge, 1]]
     along = np.clip(np.divide(a, a - b, out=np.full_like(a, 0.5), where=names >= 0), MARGIN, 1 - MARGIN)
-    vertices = low.reshape(-1, 3)[first].astype(np.float64)
+    vertices = (cells[cell] + CORNERS[EDGES[edge, 0]]).astype(np.float64)
     vertices[np.arange(len(vertices)), AXES[edge]] += along
     _centre(vertices, faces, central)
     return vertices, faces

@@ -160,10 +160,12 @@ def reconstruct(
         surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
     )
     clock.stop("extraction")
-    mesh, notes = extraction.mesh, [*cloud.notes, *doubts, *note_coarseness(extraction.step, radius), *extraction.notes]
+    mesh, step = extraction.mesh, extraction.step
+    notes = [*cloud.notes, *doubts, *note_coarseness(step, radius), *extraction.notes]
+    del extraction  # its mesh, of which there will be a better one, is large
     if chosen != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
-        mesh = project(mesh, surface.slopes, 0.5 * extraction.step).mesh
+        mesh = project(mesh, surface.slopes, 0.5 * step).mesh
         clock.stop("projection")
     if snap:
         tell("drawing the mesh through the points")
@@ -174,10 +176,10 @@ def reconstruct(
         clock.stop("snapping")
     if flatness and chosen != "local":  # from here on the vertices there stay, points drawn into the mesh among them
         tell("splitting curved faces")
-        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step, flatness * extraction.step).mesh
+        mesh = refine(mesh, surface.slopes, 0.5 * step, flatness * step).mesh
     for k in range(refinements):
         tell(f"splitting faces ({k + 1} of {refinements})")
-        mesh = refine(mesh, surface.slopes, 0.5 * extraction.step / 2**k).mesh
+        mesh = refine(mesh, surface.slopes, 0.5 * step / 2**k).mesh
     clock.stop("refinement")
     tell("looking for parts far from the points")
     if not close:

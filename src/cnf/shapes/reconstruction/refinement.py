@@ -151,7 +151,8 @@ def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, 
     number[chosen] = len(mesh.vertices) + np.arange(len(start))
     faces = split_faces(mesh, number)
     flat = np.concatenate([mesh.vertices, start])
-    directions = np.concatenate([mesh.vertex_normals, mesh.vertex_normals[edges[chosen]].sum(axis=1)])
+    looks = mesh.vertex_normals if known is None else known
+    directions = np.concatenate([looks, looks[edges[chosen]].sum(axis=1)])
     old = np.zeros(len(mesh.vertices), dtype=bool)
     vertices, fine = _settle(
         flat, np.concatenate([mesh.vertices, way.places]), np.concatenate([old, way.fine]), faces, directions
@@ -191,12 +192,9 @@ def split_faces(mesh: Mesh, number: np.ndarray) -> np.ndarray:
     A face with one, two or three split edges becomes two, three or four; of the two ways for two the shorter diagonal
     is taken, so that no needles are left.
     """
-    start, end = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
-    count = len(mesh.vertices)
-    keys = mesh.edges[:, 0] * count + mesh.edges[:, 1]  # sorted
-    place = np.searchsorted(keys, np.minimum(start, end) * count + np.maximum(start, end))
-    middle = number[place].reshape(-1, 3)  # of the side from corner i to i + 1
-    faces, parent = mesh.faces, np.arange(len(mesh.faces))
+    middle = _middles(mesh, number)  # (F, 3), of the side from corner i to i + 1
+    parent = np.flatnonzero((middle >= 0).any(axis=1))
+    faces, middle = mesh.faces[parent], middle[parent]
     split = middle >= 0
     many = split.sum(axis=1)
     # Turn each face so that a single split side comes first, and a single whole side last.
@@ -209,14 +207,27 @@ def split_faces(mesh: Mesh, number: np.ndarray) -> np.ndarray:
     half_ab, half_bc = (ends[a] + ends[b]) / 2, (ends[b] + ends[c]) / 2
     short = np.sum((half_ab - ends[c]) ** 2, axis=1) < np.sum((half_bc - ends[a]) ** 2, axis=1)
     pieces: list[tuple[np.ndarray, list[tuple[np.ndarray, ...]]]] = [
-        (many == 0, [(a, b, c)]),
         (many == 1, [(a, ab, c), (ab, b, c)]),
         ((many == 2) & short, [(ab, b, bc), (ab, bc, c), (a, ab, c)]),
         ((many == 2) & ~short, [(ab, b, bc), (a, ab, bc), (a, bc, c)]),
         (many == 3, [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]),
     ]
+    whole = np.ones(len(mesh.faces), dtype=bool)
+    whole[parent] = False
     built = [np.stack([corner[mask] for corner in piece], axis=1) for mask, group in pieces for piece in group]
     origin = [parent[mask] for mask, group in pieces for _ in group]
-    parents = np.concatenate(origin)
-    sequence = np.argsort(parents, kind="stable")
-    return np.concatenate(built)[sequence]
+    sequence = np.argsort(np.concatenate([np.flatnonzero(whole), *origin]), kind="stable")
+    return np.concatenate([mesh.faces[whole], *built])[sequence]
+
+
+def _middles(mesh: Mesh, number: np.ndarray) -> np.ndarray:
+    """The `number` (E,) that the edge under each side of a face has, (F, 3); a portion of the faces after the other."""
+    count = len(mesh.vertices)
+    keys = mesh.edges[:, 0] * count + mesh.edges[:, 1]  # sorted
+    found = np.empty(mesh.faces.shape, dtype=np.int64)
+    for start in range(0, len(mesh.faces), CHUNK):
+        faces = mesh.faces[start : start + CHUNK]
+        ahead = np.roll(faces, -1, axis=1)
+        sides = np.minimum(faces, ahead) * count + np.maximum(faces, ahead)
+        found[start : start + CHUNK] = number[np.searchsorted(keys, sides)]
+    return found
