@@ -32,23 +32,27 @@ def triangulate_cells(
     kept = (codes & 255 != 0) & (codes & 255 != 255)
     cells, values, codes = cells[kept], values[kept], codes[kept]
     kinds, kind = np.unique(codes, return_inverse=True)
-    tables = [list_triangles(int(code)) for code in kinds]
+    tables = [list_triangles(int(code)).astype(np.int8) for code in kinds]  # small numbers: there are millions of them
     owners, corners = [], []  # of every triangle: its cell, and three edges of that cell
     for number, table in enumerate(tables):
-        members = np.flatnonzero(kind == number)
+        members = np.flatnonzero(kind == number).astype(np.int32)
         owners.append(np.repeat(members, len(table)))
         corners.append(np.tile(table, (len(members), 1)))
-    owner = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
-    local = np.concatenate(corners) if corners else np.zeros((0, 3), dtype=np.int64)  # (F, 3)
+    owner = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int32)
+    local = np.concatenate(corners) if corners else np.zeros((0, 3), dtype=np.int8)  # (F, 3)
+    del owners, corners, kind, codes
     order = np.argsort(owner, kind="stable")  # neighbouring faces stay neighbours in memory, as the cells are
     owner, local = owner[order], local[order]
+    del order
 
     central = local == CENTRE  # (F, 3)
-    local = np.where(central, 0, local)
+    local[central] = 0
     beside = np.ravel_multi_index(tuple(CORNERS[EDGES[:, 0]].T), shape)  # (12,) from a cell to the low end of its edge
-    keys = (np.ravel_multi_index(tuple(cells.T), shape)[owner, None] + beside[local]) * 3 + AXES[local]  # (F, 3)
-    keys = np.where(central, -1 - owner[:, None], keys)
+    keys = (3 * beside + AXES)[local]  # (F, 3)
+    keys += 3 * np.ravel_multi_index(tuple(cells.T), shape)[owner, None]
+    keys[central] = -1 - np.repeat(owner, 3).reshape(-1, 3)[central]
     names, first, faces = np.unique(keys, return_index=True, return_inverse=True)
+    del keys
     faces = faces.reshape(-1, 3).astype(np.int64, copy=False)
     edge, cell = local.ravel()[first], owner[first // 3]
     a, b = values[cell, EDGES[edge, 0]], values[cell, EDGES[edge, 1]]
