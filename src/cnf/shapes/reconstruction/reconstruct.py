@@ -22,6 +22,7 @@ from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
+from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
@@ -32,7 +33,6 @@ from cnf.shapes.reconstruction.doubts import (
 from cnf.shapes.reconstruction.extraction import extract
 from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
 from cnf.shapes.reconstruction.snapping import snap as draw_through
-from cnf.shapes.reconstruction.spacing import Spacing
 from cnf.shapes.reconstruction.surface import Surface, local_mean
 from cnf.solution import Solution
 from cnf.threads import one_thread_each
@@ -136,7 +136,7 @@ def reconstruct(
     surface = Surface(solution, cloud.points, cloud.normals, radius)
     clock.stop("solve")
     tell("measuring the field at the points")
-    errors = measure_at_points(surface)
+    errors = measure_at_points(surface, cloud.trusted)
     clock.stop("certificate")
     tell("following the surface")
     low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
@@ -276,27 +276,34 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
         values = np.concatenate([*cloud.attributes.values()], axis=1)
         columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
     space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
-    where, normals = torch.from_numpy(cloud.points), torch.from_numpy(cloud.normals)
-    if mode == "exact":
+    # Points in two groups: those with a normal to meet, and those whose estimated one is doubtful and left free.
+    groups = [np.flatnonzero(cloud.trusted), np.flatnonzero(~cloud.trusted)]
+    groups = [rows for rows in groups if len(rows)]
+    where, normals = torch.from_numpy(cloud.points[cloud.trusted]), torch.from_numpy(cloud.normals[cloud.trusted])
+    constraints = []
+    if mode == "exact" and len(where):
         constraints = [
             space.constraint("d = 0", at=where, name="points"),
             space.constraint(r"\nabla d", at=where, equals=normals, name="normals"),
         ]
-    else:
+    elif len(where):
         shifts = torch.tensor([0.0, offset, -offset], dtype=torch.float64)
         places = torch.cat([where + s * normals for s in shifts])
         constraints = [
-            space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
+            space.constraint("d", at=places, equals=shifts.repeat_interleave(len(where)), name="points and offsets")
         ]
+    if len(cloud.doubtful):
+        free = torch.from_numpy(cloud.points[~cloud.trusted])
+        constraints.append(space.constraint("d = 0", at=free, name="points without normals"))
     names = [
         name if values.shape[1] == 1 else f"{name} {k}"
         for name, values in cloud.attributes.items()
         for k in range(values.shape[1])
     ]
     for k, (name, column) in enumerate(zip(names, columns.T, strict=True)):
-        constraints.append(
-            space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {name}")
-        )
+        for rows in groups:
+            at, wanted = torch.from_numpy(cloud.points[rows]), torch.from_numpy(column[rows])
+            constraints.append(space.constraint(f"a{k}", at=at, equals=wanted, name=f"attribute {name}"))
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
     solvers = {
         "sparse": cnf.solvers.Auto(),
@@ -307,16 +314,19 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
     return made.solution
 
 
-def measure_at_points(surface: Surface) -> tuple[float, float, float]:
-    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points."""
+def measure_at_points(surface: Surface, trusted: np.ndarray) -> tuple[float, float, float]:
+    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points.
+
+    Normals are measured where they are conditions, `trusted` (P,) bool.
+    """
     found = surface.slopes(surface.points)
-    gradients = found[:, 1:]
+    gradients, normals = found[trusted, 1:], surface.normals[trusted]
     lengths = np.linalg.norm(gradients, axis=1)
-    cosine = np.einsum("pd,pd->p", gradients, surface.normals) / np.maximum(lengths, 1e-300)
-    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * surface.normals, axis=1)
+    cosine = np.einsum("pd,pd->p", gradients, normals) / np.maximum(lengths, 1e-300)
+    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * normals, axis=1)
     angle = np.degrees(np.arctan2(sine, cosine * lengths))
-    off = np.linalg.norm(gradients - surface.normals, axis=1)
-    return float(np.abs(found[:, 0]).max()), float(off.max()), float(angle.max())
+    off = np.linalg.norm(gradients - normals, axis=1)
+    return float(np.abs(found[:, 0]).max()), float(off.max(initial=0)), float(angle.max(initial=0))
 
 
 def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
