@@ -118,6 +118,30 @@ def test_doubtful_normals_are_those_that_are_wrong():
     assert len(doubted) == 0 or edge[doubted].max() < 0.06
 
 
+@pytest.mark.parametrize(("noise", "most"), [(0.1, 5.0), (0.3, 8.0)])
+def test_noisy_points_have_normals_too(noise, most):
+    """A torus whose points are off by a tenth, and three tenths, of their spacing: planes of least squares are off by 3
+    and 5 degrees on average; a fit that must pass through its point by 8 and 31.
+    """
+    points, exact = torus(6000)
+    spacing = np.sqrt(4 * np.pi**2 * 0.35 / 6000)
+    points = points + noise * spacing * np.random.default_rng(1).normal(size=points.shape)
+    found = estimate_normals(points)
+    assert angles(found * np.sign((found * exact).sum(axis=1))[:, None], exact).mean() < most
+
+
+def test_true_normals_of_a_knife_are_not_reported():
+    """Two planes that meet at 3 degrees: along the edge neighbours of one side lie on the other, and their signs alone
+    suggest that one side is flipped.
+    """
+    random = np.random.default_rng(3)
+    half, along, across = np.radians(1.5), *random.random((2, 2000)).reshape(2, -1)
+    side = np.where(random.random(2000) < 0.5, 1.0, -1.0)
+    points = np.stack([along * np.cos(half), across, side * along * np.sin(half)], axis=1)
+    normals = np.stack([np.full(2000, -np.sin(half)), np.zeros(2000), side * np.cos(half)], axis=1)
+    assert len(find_flipped(points, normals)) == 0
+
+
 def test_a_plane_is_found_exactly():
     """Points of x + 2 y + 2 z = 3 have normals (1, 2, 2) / 3, up to sign, to rounding; also 1e-6 small and far away."""
     random = np.random.default_rng(0)

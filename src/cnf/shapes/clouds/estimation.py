@@ -5,10 +5,12 @@ point by itself:
 
     planes      through the point and two of its nearest; the one that has most of its neighbours along it is taken.
                 A plane across two sheets of a thin part has few: what is far off a plane does not pull at it.
-    quadrics    over that plane, through the point, by least squares with weights that fall with the distance from the
-                last fit. The error of a plane falls with the spacing h of the points, that of a quadric with h^2.
+    quadrics    over that plane by least squares, with weights that fall with the distance from the last fit. The error
+                of a plane falls with the spacing h of the points, that of a quadric with h^2.
 
-Heights are measured as elevations, height over distance: near points must fit better than far ones.
+Heights are measured as elevations, height over distance: near points must fit better than far ones. Where points are
+noisy they cannot: how far they are off the quadrics is measured on a sample first, and where it is much, planes are
+fitted by least squares.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ NARROW = 0.2  # sine between these two, seen from the point, below which they ma
 ALONG, WITHIN = 0.12, 0.2  # elevations at which a point counts e^-1: from a plane, from a quadric
 FIRST = 0.35  # the same for the first quadric, which has not seen that the surface bends
 ROUNDS = 2
+NOISY = 0.035  # of the reach of its neighbours: where points are off by more, planes of least squares are better
+SAMPLE = 2000  # points from which the noise of the cloud is taken
+MOST, SPREAD = 0.4, 5.0  # share of the points within the noise, and how far beyond it they still count
+ANCHOR = 1.0  # how much the point itself counts, of one that is near
 STIFF, LEVEL = 1e-3, 1e-3  # how little a quadric bends, and tilts, where its points do not ask for it
 
 
@@ -41,16 +47,23 @@ def estimate_normals(points: np.ndarray, neighbours: int = NEIGHBOURS, at: np.nd
     neighbours = check_neighbours(points, neighbours)
     tree = cKDTree(points)
     rows = np.arange(len(points)) if at is None else np.asarray(at)
-    normals = np.empty((len(rows), 3))
-    for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK]
-        distance, near = tree.query(points[part], k=[*range(2, neighbours + 2)])
-        reach = np.maximum(distance[:, -1:], np.finfo(float).tiny)
-        step = (points[near] - points[part][:, None]) / reach[:, :, None]  # (p, k, 3), in the unit ball
-        apart = np.maximum(distance / reach, 1e-12)
-        near_most = (1 - 0.9999 * apart**2) ** 2  # weights, (p, k)
-        normals[start : start + CHUNK] = _fit_quadrics(step, apart, near_most, _choose_planes(step, apart, near_most))
-    return normals
+    usual = float(np.median(_fit(points, tree, np.arange(0, len(points), len(points) // SAMPLE + 1), neighbours)[1]))
+    if usual > NOISY:
+        return fit_planes(points, neighbours, at)[0]
+    chunks = range(0, len(rows), CHUNK)
+    return np.concatenate([_fit(points, tree, rows[k : k + CHUNK], neighbours, usual)[0] for k in chunks])
+
+
+def _fit(
+    points: np.ndarray, tree: cKDTree, rows: np.ndarray, neighbours: int, usual: float = np.inf
+) -> tuple[np.ndarray, np.ndarray]:
+    """Normals (p, 3) at some points, and how far most of the points around are off the fit (p,), of their reach."""
+    distance, near = tree.query(points[rows], k=[*range(2, neighbours + 2)])
+    reach = np.maximum(distance[:, -1:], np.finfo(float).tiny)
+    step = (points[near] - points[rows][:, None]) / reach[:, :, None]  # (p, k, 3), in the unit ball
+    apart = np.maximum(distance / reach, 1e-12)
+    weights = (1 - 0.9999 * apart**2) ** 2  # (p, k)
+    return _fit_quadrics(step, apart, weights, _choose_planes(step, apart, weights), usual)
 
 
 def fit_planes(points: np.ndarray, neighbours: int = 12, at: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -101,23 +114,33 @@ def _choose_planes(step: np.ndarray, apart: np.ndarray, weights: np.ndarray) -> 
     return unit_rows(found)
 
 
-def _fit_quadrics(step: np.ndarray, apart: np.ndarray, weights: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """The normals (p, 3) of z = a x + b y + c x^2 / 2 + d x y + e y^2 / 2 over the planes, tilted towards it."""
+def _fit_quadrics(
+    step: np.ndarray, apart: np.ndarray, weights: np.ndarray, normals: np.ndarray, usual: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The normals (p, 3) of z = a x + b y + c x^2 / 2 + d x y + e y^2 / 2 + f over the planes, tilted towards it.
+
+    What most of the points are off after the first fit is noise, and the fit then takes them in, near ones too; but no
+    more than is usual in this cloud, for in one without noise it is the other side of a thin part.
+    """
     size = weights.sum(axis=1)[:, None] / weights.shape[1]
-    stiffness = size * np.array([LEVEL, LEVEL, STIFF, STIFF, STIFF])  # (p, 5)
-    weights = weights / apart**2  # so that elevations are fitted
-    off, width = None, FIRST
+    stiffness = size * np.array([LEVEL, LEVEL, STIFF, STIFF, STIFF, 0.0])  # (p, 6)
+    off, width, noise = None, FIRST, np.zeros((len(step), 1))
     for _ in range(ROUNDS):
         first = unit_rows(np.cross(normals, np.eye(3)[np.argmin(np.abs(normals), axis=1)]))
         axes = np.stack([first, np.cross(normals, first), normals], axis=2)  # (p, 3, 3)
         x, y, z = np.moveaxis(np.matmul(step, axes), 2, 0)
-        terms = np.stack([x, y, x * x / 2, x * y, y * y / 2], axis=1)  # (p, 5, k)
+        terms = np.stack([x, y, x * x / 2, x * y, y * y / 2, np.ones_like(x)], axis=1)  # (p, 6, k)
         off = z if off is None else off
         for _ in range(2):
-            held = terms * (weights * np.exp(-((off / apart / width) ** 2)))[:, None]
+            allowed = width * apart + SPREAD * noise
+            held = terms * (weights / (allowed * allowed) * np.exp(-((off / allowed) ** 2)))[:, None]
             matrix = np.matmul(held, terms.transpose(0, 2, 1))
-            matrix[:, range(5), range(5)] += stiffness
-            found = np.linalg.solve(matrix, np.matmul(held, z[:, :, None]))  # (p, 5, 1)
+            scale = 1 / (width + SPREAD * noise) ** 2
+            matrix[:, range(6), range(6)] += stiffness * scale
+            matrix[:, 5, 5] += (ANCHOR * size / (1e-6 + (SPREAD * noise) ** 2))[:, 0]  # the point itself
+            found = np.linalg.solve(matrix, np.matmul(held, z[:, :, None]))  # (p, 6, 1)
             off, width = z - np.matmul(terms.transpose(0, 2, 1), found)[:, :, 0], WITHIN
+            left = np.quantile(np.abs(off), MOST, axis=1)[:, None]
+            noise = np.minimum(left, usual)
         normals = unit_rows(normals - np.matmul(axes[:, :, :2], found[:, :2])[:, :, 0])
-    return normals
+    return normals, left[:, 0]

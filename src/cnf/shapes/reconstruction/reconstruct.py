@@ -277,8 +277,7 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
         columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
     space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
     # Points in two groups: those with a normal to meet, and those whose estimated one is doubtful and left free.
-    groups = [np.flatnonzero(cloud.trusted), np.flatnonzero(~cloud.trusted)]
-    groups = [rows for rows in groups if len(rows)]
+    groups = {"": np.flatnonzero(cloud.trusted), " at points without normals": np.flatnonzero(~cloud.trusted)}
     where, normals = torch.from_numpy(cloud.points[cloud.trusted]), torch.from_numpy(cloud.normals[cloud.trusted])
     constraints = []
     if mode == "exact" and len(where):
@@ -301,9 +300,11 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
         for k in range(values.shape[1])
     ]
     for k, (name, column) in enumerate(zip(names, columns.T, strict=True)):
-        for rows in groups:
+        for group, rows in groups.items():
+            if not len(rows):
+                continue
             at, wanted = torch.from_numpy(cloud.points[rows]), torch.from_numpy(column[rows])
-            constraints.append(space.constraint(f"a{k}", at=at, equals=wanted, name=f"attribute {name}"))
+            constraints.append(space.constraint(f"a{k}", at=at, equals=wanted, name=f"attribute {name}{group}"))
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
     solvers = {
         "sparse": cnf.solvers.Auto(),
