@@ -135,7 +135,7 @@ def test_true_normals_of_a_knife_are_not_reported():
     suggest that one side is flipped.
     """
     random = np.random.default_rng(3)
-    half, along, across = np.radians(1.5), *random.random((2, 2000)).reshape(2, -1)
+    half, (along, across) = np.radians(1.5), random.random((2000, 2)).T
     side = np.where(random.random(2000) < 0.5, 1.0, -1.0)
     points = np.stack([along * np.cos(half), across, side * along * np.sin(half)], axis=1)
     normals = np.stack([np.full(2000, -np.sin(half)), np.zeros(2000), side * np.cos(half)], axis=1)
