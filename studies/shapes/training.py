@@ -11,7 +11,7 @@ import torch
 
 import cnf
 from cnf.shapes.clouds.preparation import Prepared
-from cnf.shapes.reconstruction.reconstruct import NEIGHBOURS, typical_reach
+from cnf.shapes.reconstruction.lengths import NEIGHBOURS, typical_reach
 from cnf.training import History
 
 STEPS, RATE = 4, 0.09  # of Adam, on the logarithm of the support: it grows or shrinks by a factor of 1.43 at most

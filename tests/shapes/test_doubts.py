@@ -8,10 +8,10 @@ import pytest
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import prepare_cloud
+from cnf.shapes.clouds.spacing import measure_spacing
 from cnf.shapes.reconstruction import surface as fading
 from cnf.shapes.reconstruction.doubts import largest_gap, measure_coverage, note_crookedness
 from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
-from cnf.shapes.reconstruction.spacing import measure_spacing
 from cnf.shapes.report.summary import describe, summarise
 from tests.shapes.known_clouds import slab, sphere, torus_mesh
 from tests.shapes.test_reconstruct import sphere as even_sphere

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from cnf.errors import CnfError
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.generated import TUBE, knot_curve, sample_knot
+from cnf.shapes.clouds.preparation import prepare_cloud
 from cnf.shapes.reconstruction.reconstruct import reconstruct
 
 
@@ -120,3 +123,30 @@ def test_refusals(change: dict, words: str):
     with pytest.raises(CnfError, match=words) as caught:
         reconstruct(**{"points": sphere(), "normals": sphere(), **change})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["exact", "pseudo"])
+@pytest.mark.parametrize("solver", ["blend", "sparse"])
+def test_doubtful_normals_are_left_free(mode: str, solver: str):
+    """A sphere whose cloud has twelve wrong normals that are marked doubtful, beside a colour x at all points.
+
+    The field is zero at those twelve points too; its gradient there is near the true normal, not the wrong one, and
+    they are no part of what is measured. The colour, linear, holds at all points.
+    """
+    x = sphere()
+    cloud = prepare_cloud(PointCloud(x, x, {"red": x[:, :1]}))
+    rows = np.arange(5, 300, 25)
+    wrong = cloud.normals.copy()
+    wrong[rows] = wrong[rows][:, [1, 2, 0]]
+    made = reconstruct(
+        replace(cloud, normals=wrong, doubtful=rows, estimated=True), resolution=32, normals_mode=mode, solver=solver
+    )
+    assert made.certificate.exact and made.value_error <= 1e-9
+    assert "points without normals" in made.certificate.residuals
+    found = made.surface.slopes(made.cloud.points)[rows]
+    assert np.abs(found[:, 0]).max() <= 1e-9
+    slopes = found[:, 1:] / np.linalg.norm(found[:, 1:], axis=1, keepdims=True)
+    assert (slopes * cloud.normals[rows]).sum(axis=1).min() > 0.95
+    assert made.mesh.components == 1 and made.mesh.euler == 2
+    if mode == "exact":
+        assert made.normal_error <= 1e-9

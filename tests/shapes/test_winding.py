@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnf.shapes.reconstruction import winding
-from cnf.shapes.reconstruction.spacing import measure_spacing
-from cnf.shapes.reconstruction.winding import WindingNumber
+from cnf.shapes.clouds import winding
+from cnf.shapes.clouds.spacing import measure_spacing
+from cnf.shapes.clouds.winding import WindingNumber
 from tests.shapes.known_clouds import slab, sphere, torus
 
 

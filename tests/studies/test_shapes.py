@@ -16,7 +16,7 @@ from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import prepare_cloud
 from cnf.shapes.files.writing import write_mesh
-from cnf.shapes.reconstruction.reconstruct import NEIGHBOURS, typical_reach
+from cnf.shapes.reconstruction.lengths import NEIGHBOURS, typical_reach
 from studies.__main__ import run
 from studies.shapes import starting, torus, training
 from studies.shapes.collection import fit_to_cube

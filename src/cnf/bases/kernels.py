@@ -332,8 +332,7 @@ class Wendland(ScaledKernel):
             if lowest:
                 total = total * r**lowest
             found.append(total * _power(gap, power) if power else torch.where(r < 1, total, 0.0))
-        at_zero = [self._tables[m][1][0] for m in range(self.k + 1)]
-        return smooth_at_centre(s, found, at_zero)
+        return smooth_at_centre(s, found, [table[1][0] for table in self._tables[: self.k + 1]])
 
     def config(self) -> dict:
         return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}

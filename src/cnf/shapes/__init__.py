@@ -7,8 +7,10 @@ from cnf.late import from_modules, late_names
 if TYPE_CHECKING:
     from cnf.meshes.mesh import Mesh
     from cnf.shapes.clouds.cloud import PointCloud
+    from cnf.shapes.clouds.estimation import estimate_normals
+    from cnf.shapes.clouds.flipped import find_flipped
     from cnf.shapes.clouds.generated import sample_knot
-    from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+    from cnf.shapes.clouds.orientation import orient_normals, points_outward
     from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
     from cnf.shapes.clouds.thinning import thin
     from cnf.shapes.files.reading import read_cloud, read_mesh
@@ -24,7 +26,9 @@ __getattr__, __dir__ = late_names(
             "cnf.shapes.clouds.cloud": "PointCloud",
             "cnf.shapes.clouds.generated": "sample_knot",
             "cnf.meshes.mesh": "Mesh",
-            "cnf.shapes.clouds.normals": "estimate_normals find_flipped orient_normals points_outward",
+            "cnf.shapes.clouds.estimation": "estimate_normals",
+            "cnf.shapes.clouds.flipped": "find_flipped",
+            "cnf.shapes.clouds.orientation": "orient_normals points_outward",
             "cnf.shapes.clouds.preparation": "Prepared prepare_cloud",
             "cnf.shapes.clouds.thinning": "thin",
             "cnf.shapes.files.reading": "read_cloud read_mesh",

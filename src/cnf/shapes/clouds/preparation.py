@@ -16,7 +16,10 @@ from cnf.errors import CnfWarning, ConstraintError, NumericalWarning
 from cnf.meshes.mesh import unit_rows
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.cloud_check import check_shape, measure_box, measure_rounding, note_rounding
-from cnf.shapes.clouds.normals import estimate_normals, find_flipped, orient_normals, points_outward
+from cnf.shapes.clouds.estimation import NEIGHBOURS, estimate_normals
+from cnf.shapes.clouds.flipped import find_flipped
+from cnf.shapes.clouds.links import find_doubtful
+from cnf.shapes.clouds.orientation import orient_normals, points_outward
 from cnf.shapes.clouds.thinning import group_duplicates, thin
 
 SAME = 1e-9  # of the size: points nearer than this are one
@@ -40,10 +43,18 @@ class Prepared:
     closest: float  # smallest distance between two points (among a sample of them, if there are very many)
     flipped: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows whose normals look flipped
     estimated: bool = False  # whether the normals were estimated
+    doubtful: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows of normals not to build on
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """Which normals are conditions (P,) bool: all given ones, and estimated ones that their surroundings bear."""
+        trusted = np.ones(len(self), dtype=bool)
+        trusted[self.doubtful] = False
+        return trusted
 
     @property
     def dimension(self) -> int:
@@ -62,7 +73,7 @@ class Prepared:
 def prepare_cloud(
     cloud: PointCloud | np.ndarray,
     most: int | None = None,
-    neighbours: int = 12,
+    neighbours: int = NEIGHBOURS,
     seed: int = 0,
     check_flips: bool = True,
     merge: float = SAME,
@@ -107,17 +118,22 @@ def prepare_cloud(
     check_shape(points, step / scale)
     spacing, closest = measure_gaps(points, seed, notes)
     estimated = normals is None or bool(weak.all())
+    doubtful = np.empty(0, dtype=np.int64)
     if normals is None or weak.all():
-        normals = orient_normals(points, estimate_normals(points, neighbours), neighbours)
+        normals = orient_normals(points, estimate_normals(points, neighbours))
+        doubtful = find_doubtful(points, normals)
         given = "no normals were given" if not len(weak) else "all normals given are zero"
-        notes.append(f"{given}: they were estimated from {neighbours} neighbours each and oriented outward")
+        left = f"; {len(doubtful)} of {len(points)} are doubtful and left free" if len(doubtful) else ""
+        notes.append(f"{given}: they were estimated from {neighbours} neighbours each and oriented outward{left}")
     elif weak.any():
         normals = fill_normals(points, normals, weak, neighbours, notes)
     flipped = np.empty(0, dtype=np.int64)
     if check_flips and not estimated:
         flipped = examine_signs(points, normals, seed, notes)
     return Prepared(
-        points, normals, attributes, centre, scale, rows, spacing, closest, flipped, estimated, tuple(notes)
+        *(points, normals, attributes, centre, scale, rows, spacing, closest, flipped, estimated),
+        doubtful=doubtful,
+        notes=tuple(notes),
     )
 
 
@@ -210,7 +226,7 @@ def fill_normals(
     ours, theirs = found[:, None, :], normals[good][near]
     agreement = (ours * theirs).sum(2) - 2 * (step * ours).sum(2) * (step * theirs).sum(
         2
-    )  # see cnf.shapes.clouds.normals
+    )  # see cnf.shapes.clouds.links
     filled = normals.copy()
     filled[bad] = found * np.where(agreement.sum(axis=1) >= 0, 1.0, -1.0)[:, None]
     warn(

@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from cnf.meshes.mesh import Mesh
-from cnf.shapes.clouds.normals import fit_planes
+from cnf.shapes.clouds.estimation import fit_planes
 from cnf.shapes.clouds.preparation import Prepared
-from cnf.shapes.reconstruction.spacing import Spacing
+from cnf.shapes.clouds.spacing import Spacing
 
 UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 THICK = 0.1  # of the points across a fitted plane: thicker ones are not held against a normal

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
@@ -28,6 +26,7 @@ from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
+from cnf.shapes.reconstruction.conditions import solve_surface
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
@@ -36,22 +35,14 @@ from cnf.shapes.reconstruction.doubts import (
     note_unevenness,
 )
 from cnf.shapes.reconstruction.extraction import extract
+from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, choose_resolution, note_coarseness, typical_reach
 from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
 from cnf.shapes.reconstruction.snapping import snap as draw_through
-from cnf.shapes.reconstruction.spacing import Spacing
 from cnf.shapes.reconstruction.surface import Surface, local_mean
-from cnf.solution import Solution
 from cnf.threads import one_thread_each
 
 KINDS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
-# Points inside the support: fewer leak; more cost a sparse system time, but patches, dense anyway, only digits.
-NEIGHBOURS = {"blend": 200, "sparse": 55, "local": 55}
-STEP, DENSE = 0.65, 0.2  # of the grid, in spacings of the points, such that this share of the points lies closer
-# From so many points on the step grows with this power of them, up to so many spacings.
-PLENTY, GROWTH, WIDEST = 50_000, 1 / 6, 1.1
-COARSEST, FINEST = 96, 4096  # nodes along the longest side
-RESOLVED = 3.0  # steps in the support: with fewer the grid does not see what the field is
 REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
 Report = Callable[[str], None]
@@ -151,7 +142,7 @@ def reconstruct(
     surface = Surface(solution, cloud.points, cloud.normals, radius)
     clock.stop("solve")
     tell("measuring the field at the points")
-    errors = measure_at_points(surface)
+    errors = measure_at_points(surface, cloud.trusted)
     clock.stop("certificate")
     tell("following the surface")
     low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
@@ -246,81 +237,19 @@ def _check(
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
 
 
-def choose_resolution(size: float, spacing: Spacing) -> int:
-    """Nodes along a side of that length whose step is `STEP` spacings where the points lie close.
+def measure_at_points(surface: Surface, trusted: np.ndarray) -> tuple[float, float, float]:
+    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points.
 
-    Facets are off by the square of the step: of very many points, faces as large as their spacing are fine enough.
+    Normals are measured where they are conditions, `trusted` (P,) bool.
     """
-    wide = min(STEP * max(1.0, spacing.tree.n / PLENTY) ** GROWTH, WIDEST)
-    step = wide * float(np.quantile(spacing.widths, DENSE))
-    return int(np.clip(np.ceil(size / step) + 1, COARSEST, FINEST)) if step > 0 else FINEST
-
-
-def note_coarseness(step: float, support: float) -> list[str]:
-    """What is to be said of a grid that is too coarse for the field."""
-    if support >= RESOLVED * step:
-        return []
-    return [
-        f"the grid's step {step:.3g} is more than a third of the support {support:.3g} of the field: the mesh misses "
-        f"what the field knows; a resolution of {int(np.ceil(RESOLVED * 2 / support)) + 1} or more shows it"
-    ]
-
-
-def typical_reach(points: np.ndarray, neighbours: int) -> float:
-    """Mean distance to the neighbour of that number, over some thousands of the points."""
-    chosen = points[:: max(1, len(points) // 4000)]
-    count = min(neighbours, len(points) - 1)
-    return float(cKDTree(points).query(chosen, k=[count + 1])[0].mean())
-
-
-def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset: float) -> Solution:
-    """The field: channel d is the surface's, the others carry what the attributes have beyond their local means."""
-    columns = np.empty((len(cloud), 0))
-    if cloud.attributes:
-        values = np.concatenate([*cloud.attributes.values()], axis=1)
-        columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
-    space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
-    where, normals = torch.from_numpy(cloud.points), torch.from_numpy(cloud.normals)
-    if mode == "exact":
-        constraints = [
-            space.constraint("d = 0", at=where, name="points"),
-            space.constraint(r"\nabla d", at=where, equals=normals, name="normals"),
-        ]
-    else:
-        shifts = torch.tensor([0.0, offset, -offset], dtype=torch.float64)
-        places = torch.cat([where + s * normals for s in shifts])
-        constraints = [
-            space.constraint("d", at=places, equals=shifts.repeat_interleave(len(cloud)), name="points and offsets")
-        ]
-    names = [
-        name if values.shape[1] == 1 else f"{name} {k}"
-        for name, values in cloud.attributes.items()
-        for k in range(values.shape[1])
-    ]
-    for k, (name, column) in enumerate(zip(names, columns.T, strict=True)):
-        constraints.append(
-            space.constraint(f"a{k}", at=where, equals=torch.from_numpy(column), name=f"attribute {name}")
-        )
-    basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
-    solvers = {
-        "sparse": cnf.solvers.Auto(),
-        "blend": cnf.solvers.Patches(mode="blend", follow_density=True),
-        "local": cnf.solvers.Patches(mode="local"),
-    }
-    made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
-    return made.solution
-
-
-def measure_at_points(surface: Surface) -> tuple[float, float, float]:
-    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points."""
     found = surface.slopes(surface.points)
-    gradients = found[:, 1:]
+    gradients, normals = found[trusted, 1:], surface.normals[trusted]
     lengths = np.linalg.norm(gradients, axis=1)
-    cosine = np.einsum("pd,pd->p", gradients, surface.normals) / np.maximum(lengths, 1e-300)
-    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * surface.normals, axis=1)
+    cosine = np.einsum("pd,pd->p", gradients, normals) / np.maximum(lengths, 1e-300)
+    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * normals, axis=1)
     angle = np.degrees(np.arctan2(sine, cosine * lengths))
-    off = np.linalg.norm(gradients - surface.normals, axis=1)
-    return float(np.abs(found[:, 0]).max()), float(off.max()), float(angle.max())
+    off = np.linalg.norm(gradients - normals, axis=1)
+    return float(np.abs(found[:, 0]).max()), float(off.max(initial=0)), float(angle.max(initial=0))
 
 
 def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:

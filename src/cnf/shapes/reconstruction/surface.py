@@ -25,8 +25,8 @@ from scipy.spatial import cKDTree
 
 import cnf
 from cnf.operators import Operator
-from cnf.shapes.reconstruction.spacing import Spacing, measure_spacing
-from cnf.shapes.reconstruction.winding import WindingNumber
+from cnf.shapes.clouds.spacing import Spacing, measure_spacing
+from cnf.shapes.clouds.winding import WindingNumber
 from cnf.solution import Solution
 from cnf.threads import map_pieces, one_thread_each
 
