@@ -7,10 +7,12 @@ blended patches, or the paper's small system per query.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -270,7 +272,7 @@ def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, n
 
 
 class _Clock:
-    """Seconds of each stage, wall time."""
+    """Seconds of each stage, wall time; what a stage has freed goes back to the system when it ends."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}
@@ -280,6 +282,14 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[name] = now - self._last
         self._last = now
+        give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Freed memory that the C library keeps for later: of a million points that is a fifth of all there is."""
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # a C library that has no such call
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak_memory() -> float:

@@ -133,9 +133,7 @@ def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, 
     edges = mesh.edges
     known = mesh.attributes.get(NORMALS)
     if tolerance > 0 and known is not None:
-        along = mesh.vertices[edges[:, 1]] - mesh.vertices[edges[:, 0]]
-        turned = np.einsum("ed,ed->e", along, known[edges[:, 1]] - known[edges[:, 0]])
-        looked = np.abs(turned) / 8 > BENT * tolerance
+        looked = _foretold(mesh.vertices, known, edges) > BENT * tolerance
     else:
         looked = np.ones(len(edges), dtype=bool)
     middles = mesh.vertices[edges[looked]].mean(axis=1)
@@ -166,6 +164,16 @@ def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, 
         attributes[NORMALS] = np.concatenate([known, _normals(way, vertices[len(mesh.vertices) :], fine, slopes)])
     evaluations = len(middles) + way.evaluations + (left if known is not None else 0)
     return Refinement(Mesh(vertices, faces, attributes), evaluations, len(fine) - left, left)
+
+
+def _foretold(vertices: np.ndarray, normals: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How far the middle of each edge (E, 2) is from an arc that turns from one normal to the other, (E,)."""
+    found = np.empty(len(edges))
+    for start in range(0, len(edges), CHUNK):
+        a, b = edges[start : start + CHUNK].T
+        turned = np.einsum("ed,ed->e", vertices[b] - vertices[a], normals[b] - normals[a])
+        found[start : start + CHUNK] = np.abs(turned) / 8
+    return found
 
 
 def _settle(
