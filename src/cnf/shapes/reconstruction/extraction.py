@@ -75,7 +75,7 @@ def extract(
             "raise the resolution to see them"
         )
     if dropped:
-        notes.append(f"{dropped} parts of the surface that belong to no point were dropped")
+        notes.append(f"parts of the surface that belong to no point were dropped: {dropped}")
     if holes:
         how = "closed by caps" if close else "left open"
         notes.append(f"the surface leads away from the points in {holes} places ({band.cut} cells); {how} there")
