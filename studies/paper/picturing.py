@@ -164,6 +164,8 @@ def _draw_renderings(folder: Path, path: Path, methods: Sequence[str]) -> None:
 
     found = [(row, images) for row, images in find_kept("materials", folder) if row["method"] in methods]
     there = [name for name in methods if any(row["method"] == name for row, _ in found)]
+    if len(there) < len(methods) and path.exists():  # a run of some methods must not take the others from a picture
+        raise NothingToShowError(f"{folder} has only {', '.join(there) or 'none'} of {', '.join(methods)}")
     cases = as_measured([row for row, _ in found])
     pairs = [(case, images) for case, (_, images) in zip(cases, found, strict=True)]
     specular = sorted(pairs, key=lambda pair: (not pair[0].held_out, -(pair[0].glossiness or 0.0), pair[0].material))

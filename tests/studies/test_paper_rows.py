@@ -12,7 +12,7 @@ import pytest
 from cnf.errors import CnfError
 from studies.__main__ import run
 from studies.keeping import read_kept
-from studies.paper import collecting, jobs, running
+from studies.paper import collecting, jobs, picturing, running
 from studies.paper.collecting import collect_folder, gather_kept, keep_records
 from studies.paper.command import run_jobs
 from studies.paper.jobs import JOBS, Job
@@ -289,3 +289,13 @@ def test_committed_rows_belong_to_jobs():
     names = {f"{job.name}{ending}" for job in JOBS for ending in (".csv", "_curves.csv", ".json")}
     assert {path.name for path in REPOSITORY.rows.iterdir()} <= names
     read_all(REPOSITORY.rows)
+
+
+def test_a_run_of_some_methods_leaves_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture of four bases stays as it is after a run of one of them, and the reason is said."""
+    path = tmp_path / "materials_ablation.png"
+    path.write_bytes(b"four bases")
+    monkeypatch.setattr(picturing, "find_kept", lambda name, folder: [({"method": "kernel-siren"}, {})])
+    with pytest.raises(picturing.NothingToShowError, match="only kernel-siren of layer"):
+        picturing.draw_ablation(tmp_path, path)
+    assert path.read_bytes() == b"four bases"
