@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from typing import TypeVar
+from threading import Lock, local
+from typing import Any, TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -40,10 +40,43 @@ def one_thread() -> Iterator[int]:
         _allowed.reset(token)
 
 
+class _BlasLimit:
+    """One thread for BLAS, whose setting is the whole process's: what it was before the first block is restored.
+
+    Each thread restores it when its outermost block ends, for the setting of another thread may be ignored: the library
+    that sets it lets one thread do so at a time.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._own = Lock(), 0, local()
+        self._first: Any = None
+
+    def __enter__(self) -> None:
+        self._own.depth = getattr(self._own, "depth", 0) + 1
+        if self._own.depth > 1:
+            return
+        with self._lock:
+            limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+            if self._inside == 0:
+                self._first = limiter
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._own.depth -= 1
+        if self._own.depth:
+            return
+        with self._lock:
+            self._inside -= 1
+            self._first.restore_original_limits()
+
+
+_blas = _BlasLimit()
+
+
 @contextmanager
 def one_thread_each() -> Iterator[int]:
     """The same for torch and for the BLAS of NumPy and SciPy."""
-    with one_thread() as allowed, _controller().limit(limits=1, user_api="blas"):
+    with one_thread() as allowed, _blas:
         yield allowed
 
 
@@ -51,11 +84,6 @@ def map_pieces(work: Callable[[Piece], Result], pieces: Sequence[Piece], threads
     """work(piece) for each, in their order, on so many threads; operations within a piece are not shared."""
     if threads == 1 or len(pieces) < 2:
         return [work(piece) for piece in pieces]
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    # Inside `one_thread`, for what a thread sets is also the default of threads to come, and is restored there.
+    with one_thread(), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return list(pool.map(work, pieces))
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    """Looked for once: it takes milliseconds, and libraries of linear algebra stay loaded."""
-    return ThreadpoolController()

@@ -339,6 +339,21 @@ def test_weights_sum_to_one():
         assert (slope[:, axis] - expected).abs().max() <= 1e-9 * expected.abs().max()
 
 
+def test_balls_of_earlier_files():
+    """Files hold weights but no balls: on uneven points the radii are what the first version that wrote such files has.
+
+    A kernel that follows the density has smaller balls where points lie close, and no density is known of few points.
+    """
+    points = np.concatenate([halton(60).numpy(), 0.01 * halton(20, seed=5).numpy()])
+    cover = cover_points(points, 5, 1.3)
+    assert cover.count == 32
+    assert cover.radii.min() == pytest.approx(0.10310408680783889, rel=1e-12)
+    assert cover.radii.sum() == pytest.approx(4.481730551697083, rel=1e-12)
+    dense = np.concatenate([points[:60], 0.01 * halton(60, seed=5).numpy()])
+    assert cover_points(dense, 5, 1.3, follow_density=True).radii.min() < 0.1 * cover.radii.min()
+    assert (cover_points(points[:8], 5, 1.3, follow_density=True).stretch == 1).all()  # too few to tell a density
+
+
 @pytest.mark.parametrize("layout", ["even", "two clusters", "on a line", "one point", "same point twice"])
 def test_covers(layout: str):
     """Every point lies inside a ball, no ball is crowded, and what lies in which ball is what NumPy finds."""
@@ -428,7 +443,14 @@ def test_saved_loaded_updated(mode: str, tmp_path):
 
 class TestErrors:
     @pytest.mark.parametrize(
-        ("settings", "word"), [({"mode": "soft"}, "mode"), ({"overlap": 1.0}, "overlap"), ({"size": 0}, "size")]
+        ("settings", "word"),
+        [
+            *[({"mode": "soft"}, "mode"), ({"overlap": 1.0}, "overlap"), ({"size": 0}, "size")],
+            *[
+                ({"follow_density": "no"}, "follow_density"),
+                ({"mode": "local", "follow_density": True}, "'blend' only"),
+            ],
+        ],
     )
     def test_settings_that_make_no_sense(self, settings, word):
         with pytest.raises(CnfError, match=word):

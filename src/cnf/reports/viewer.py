@@ -22,7 +22,7 @@ from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.meshes.simplifying import simplify
 from cnf.reports.page_style import STYLE
 
-MOST_FACES, MOST_POINTS = 400_000, 200_000  # shown; a page of both has less than 16 MB
+MOST_FACES, MOST_POINTS = 400_000, 200_000  # shown; a page of both has less than 25 MB
 VALUE = "distance to points"  # the attribute that carries the values
 STEPS = 65535
 

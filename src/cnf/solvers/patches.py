@@ -45,6 +45,9 @@ class Patches(Method):
         whole = all(isinstance(n, int) and n >= 1 for n in (self.size, self.neighbours))
         if not whole:
             raise CnfError("a patch needs at least one point: size and neighbours are positive whole numbers")
+        if not isinstance(self.follow_density, bool) or (self.follow_density and self.mode != "blend"):
+            given = f"{self.follow_density!r} in mode {self.mode!r}"
+            raise CnfError(f"follow_density is True or False, and True in mode 'blend' only; got {given}")
         if not math.isfinite(self.outside):
             raise CnfError(f"the value outside is a finite number; got {self.outside!r}")
         if not 1 < self.overlap <= 10:

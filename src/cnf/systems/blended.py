@@ -148,8 +148,8 @@ class BlendedExpansion(QueriedExpansion):
     def _sources_of(self, members: Members, copy: int) -> BallSources | None:
         """The functions of a station as sources of order 0 and 1 in balls, if that is what they are."""
         key = id(members), copy
-        if key not in self._sources:
-            self._sources[key] = self._gather(members, copy)
+        if key not in self._sources:  # two threads may gather the same at once, which does no harm
+            self._sources.setdefault(key, self._gather(members, copy))
         return self._sources[key]
 
     @torch.no_grad()

@@ -60,7 +60,7 @@ def cover_points(points: np.ndarray, size: int, overlap: float, follow_density: 
     leaves = _halved(points, [np.arange(points.shape[0])], size)
     tree = cKDTree(points)
     for _ in range(ROUNDS):  # parts that reach across a gap have balls full of strangers: cut them at the gap
-        cover = _balls(points, leaves, overlap)
+        cover = _balls(points, leaves, overlap, follow_density)
         held = tree.query_ball_point(cover.centres, cover.radii, return_length=True)
         crowded = held > CROWDED * size
         crowded &= np.array([leaf.shape[0] > 1 for leaf in leaves])
@@ -70,13 +70,15 @@ def cover_points(points: np.ndarray, size: int, overlap: float, follow_density: 
         leaves = kept + [
             half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)
         ]
-    cover = _balls(points, leaves, overlap)
+    cover = _balls(points, leaves, overlap, follow_density)
     return replace(cover, stretch=_measure_stretch(tree, cover.centres, size)) if follow_density else cover
 
 
 def _measure_stretch(tree: cKDTree, centres: np.ndarray, size: int) -> np.ndarray:
     """How much closer than on average the points around each centre lie (T,): 1 everywhere on an even cloud."""
-    reach = tree.query(centres, k=[min(2 * size, tree.n)])[0][:, 0]
+    if tree.n <= 2 * size:  # that many neighbours are all there are: they say nothing about the density
+        return np.ones(len(centres))
+    reach = tree.query(centres, k=[2 * size])[0][:, 0]
     return np.exp(np.mean(np.log(reach))) / reach
 
 
@@ -106,21 +108,25 @@ def _cut(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
     return [sorted_along[axis][:place], sorted_along[axis][place:]]
 
 
-def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float) -> Cover:
+def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float, follow_density: bool) -> Cover:
     order, counts = np.concatenate(leaves), np.array([leaf.shape[0] for leaf in leaves])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     own = points[order]
     centres = (np.minimum.reduceat(own, starts) + np.maximum.reduceat(own, starts)) / 2
     away = np.linalg.norm(own - np.repeat(centres, counts, axis=0), axis=1)
     reach = np.maximum.reduceat(away, starts)
-    return Cover(
-        centres, np.maximum(reach, SMALLEST * _typical(centres, reach)) * max(overlap, LEAST), np.ones(len(reach))
-    )
+    least = SMALLEST * _typical(centres, reach, follow_density)
+    return Cover(centres, np.maximum(reach, least) * max(overlap, LEAST), np.ones(len(reach)))
 
 
-def _typical(centres: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """The median of the reaches around each centre (T,); of all, where those are zero: single points."""
-    near = cKDTree(centres).query(centres, k=[*range(1, min(AROUND, len(centres)) + 1)])[1]
+def _typical(centres: np.ndarray, reach: np.ndarray, follow_density: bool) -> np.ndarray | float:
+    """The median of all reaches; with `follow_density` of those around each centre (T,), unless these are all zero.
+
+    Files of fields hold weights, not balls: without `follow_density` these must be what they always were.
+    """
     overall = float(np.median(reach[reach > 0])) if (reach > 0).any() else 1.0
+    if not follow_density:
+        return overall
+    near = cKDTree(centres).query(centres, k=[*range(1, min(AROUND, len(centres)) + 1)])[1]
     around = np.median(reach[near], axis=1)
     return np.where(around > 0, around, overall)

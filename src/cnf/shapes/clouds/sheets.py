@@ -32,9 +32,6 @@ class Sheets:
         """By how much E changes if one sheet turns over (K + 1,)."""
         return 4 * signs * (self.slope - self.square @ signs) + 4 * np.diag(self.square)
 
-    def energy(self, signs: np.ndarray) -> float:
-        return float(signs @ self.square @ signs - 2 * signs @ self.slope + 0.25)
-
 
 def measure_sheets(points: np.ndarray, normals: np.ndarray, spacing: Spacing, sheet: np.ndarray, count: int) -> Sheets:
     """Of sheets numbered 0 to count - 1 for each point (P,); `count` for a point that is on none."""

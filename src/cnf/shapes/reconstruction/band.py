@@ -16,10 +16,10 @@ from scipy.spatial import cKDTree
 
 from cnf.errors import ConstraintError
 from cnf.shapes.reconstruction.cubes import CORNERS, FACES
+from cnf.shapes.reconstruction.lengths import FINEST
 
 Values = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
 CHUNK = 1 << 17  # points per call of the field: bounds the memory it may need
-FINEST = 4096  # nodes along the longest side
 AROUND = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(1, -1, 3)  # a cell and its neighbours
 STEPS = np.concatenate([-np.eye(3, dtype=np.int64), np.eye(3, dtype=np.int64)])[[0, 3, 1, 4, 2, 5]]  # across each face
 

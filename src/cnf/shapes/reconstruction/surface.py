@@ -37,7 +37,7 @@ LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of point
 CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
 LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
-SHARED = 2000  # places that are worth a thread of their own
+PIECE = 1 << 15  # places that are looked at together, by one thread
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
 
@@ -93,7 +93,8 @@ class Surface:
         self.counted[0] += len(x)
         _ = self.spacing, self.winding, self.levels, self._operator  # made once, before several threads ask for them
         with one_thread_each() as threads:
-            pieces = np.array_split(x, max(1, min(threads, len(x) // SHARED)))
+            # Cut alike whatever the threads: what the tree of the winding number leaves open depends on the piece.
+            pieces = np.array_split(x, max(1, -(-len(x) // PIECE)))
             return np.concatenate(map_pieces(lambda piece: self._bounded_piece(piece, columns), pieces, threads))
 
     def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
