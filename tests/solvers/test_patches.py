@@ -448,7 +448,7 @@ class TestErrors:
             *[({"mode": "soft"}, "mode"), ({"overlap": 1.0}, "overlap"), ({"size": 0}, "size")],
             *[
                 ({"follow_density": "no"}, "follow_density"),
-                ({"mode": "local", "follow_density": True}, "'blend' only"),
+                ({"mode": "local", "follow_density": True}, "'blend'"),
             ],
         ],
     )
