@@ -31,7 +31,7 @@ class Made:
 
 
 OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
-    "cnf-auto": {},  # whatever `reconstruct` does by itself
+    "cnf-auto": {},  # whatever `reconstruct` does by itself; on the study's grid, if it has one
     "cnf": {"normals_mode": "exact", "solver": "sparse"},
     "cnf-snapped": {"normals_mode": "exact", "solver": "sparse", "snap": True},
     "cnf-refined": {"normals_mode": "exact", "solver": "sparse", "snap": True, "refinements": 1},

@@ -26,6 +26,7 @@ SAME = 1e-9  # of the size: points nearer than this are one
 ANGLE = 1.0  # degrees by which the normals of merged points may differ before it is said
 CANCELLED = 0.05  # length of the mean of unit normals below which they say nothing
 CLOSE = 2e-3  # of the usual distance: points this close cost digits
+PAIRED = 0.05  # of it: of points as close as that only one gets an estimated normal, for two would bend the surface
 CHECKED = 200_000  # points on which flips and distances are examined
 
 
@@ -121,10 +122,11 @@ def prepare_cloud(
     doubtful = np.empty(0, dtype=np.int64)
     if normals is None or weak.all():
         normals = orient_normals(points, estimate_normals(points, neighbours))
-        doubtful = find_doubtful(points, normals)
+        doubtful = np.union1d(find_doubtful(points, normals), find_seconds(points, PAIRED * spacing))
         given = "no normals were given" if not len(weak) else "all normals given are zero"
         left = f"; {len(doubtful)} of {len(points)} are doubtful and left free" if len(doubtful) else ""
-        notes.append(f"{given}: they were estimated from {neighbours} neighbours each and oriented outward{left}")
+        around = min(neighbours, len(points) - 1)
+        notes.append(f"{given}: they were estimated from {around} neighbours each and oriented outward{left}")
     elif weak.any():
         normals = fill_normals(points, normals, weak, neighbours, notes)
     flipped = np.empty(0, dtype=np.int64)
@@ -210,6 +212,12 @@ def measure_gaps(points: np.ndarray, seed: int, notes: list[str]) -> tuple[float
             "1e-5) joins them"
         )
     return spacing, closest
+
+
+def find_seconds(points: np.ndarray, reach: float) -> np.ndarray:
+    """Numbers of the points that have one of a lower number within `reach`."""
+    pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")  # (E, 2), the lower number first
+    return np.unique(pairs[:, 1])
 
 
 def fill_normals(

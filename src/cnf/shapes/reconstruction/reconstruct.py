@@ -176,7 +176,10 @@ def reconstruct(
     clock.stop("refinement")
     tell("looking for parts far from the points")
     if not close:
+        whole = mesh.area
         mesh = cut_unsupported(mesh, surface.spacing)
+        if mesh.area < whole:
+            notes.append(f"left open: {100 * (1 - mesh.area / whole):.2g} % of the surface, for which no point speaks")
     coverage = measure_coverage(mesh, surface.spacing)
     notes += coverage.describe(cloud)
     clock.stop("coverage")

@@ -16,6 +16,7 @@ where a field begins to lose its height.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -92,10 +93,7 @@ class Surface:
     def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
         self.counted[0] += len(x)
         _ = self.spacing, self.winding, self.levels, self._operator  # made once, before several threads ask for them
-        with one_thread_each() as threads:
-            # Cut alike whatever the threads: what the tree of the winding number leaves open depends on the piece.
-            pieces = np.array_split(x, max(1, -(-len(x) // PIECE)))
-            return np.concatenate(map_pieces(lambda piece: self._bounded_piece(piece, columns), pieces, threads))
+        return in_pieces(lambda piece: self._bounded_piece(piece, columns), x)
 
     def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
         distance, apart = self.spacing.measure(x)
@@ -123,8 +121,21 @@ class Surface:
 
     def attributes(self, x: np.ndarray) -> np.ndarray:
         """The other channels, (P, C - 1)."""
-        with torch.no_grad():
-            return self.solution(torch.from_numpy(x))[:, 1:].numpy()
+
+        def look(piece: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                return self.solution(torch.from_numpy(piece))[:, 1:].numpy()
+
+        return in_pieces(look, x)
+
+
+def in_pieces(look: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    """What `look` finds at places (P, D), a thread for each piece.
+
+    Cut alike whatever the threads: what the tree of the winding number leaves open depends on the piece.
+    """
+    with one_thread_each() as threads:
+        return np.concatenate(map_pieces(look, np.array_split(x, max(1, -(-len(x) // PIECE))), threads))
 
 
 def loosen(apart: np.ndarray) -> np.ndarray:
