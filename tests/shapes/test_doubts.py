@@ -175,3 +175,17 @@ def test_a_solid_beside_a_hollow():
     both = np.concatenate([points, 0.6 * more + np.array([2.5, 0.0, 0.0])])
     made = reconstruct(both, np.concatenate([normals, -inward]), resolution=48)
     assert made.mesh.components == 2 and made.mesh.euler == 4 and made.mesh.is_watertight
+
+
+def test_sheets_closer_than_the_grid_are_told():
+    """A plate of thickness 0.02 beside steps of 0.021 may be pierced; one of 0.2, and a sphere, may not.
+
+    A ball of radius 0.006 beside a large one is lost to the grid with all of its 300 points.
+    """
+    thin, thick = (reconstruct(*box((2, 2, height), 4000), resolution=96).notes for height in (0.02, 0.2))
+    assert any("another side is closer than 1.5 steps" in note for note in thin)
+    assert not any("another side" in note for note in thick)
+    (large, _), (small, _) = sphere(4000), sphere(300)
+    points = np.concatenate([large, 0.006 * small + [1.036, 0, 0]])
+    notes = reconstruct(points, np.concatenate([large, small]), resolution=96).notes
+    assert any(note.startswith("300 of 4300 points are not on the mesh") for note in notes)

@@ -7,6 +7,7 @@ import pytest
 
 from cnf.errors import ConstraintError
 from cnf.shapes.reconstruction.cubes import MARGIN
+from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract
 from tests.shapes.analytic import ONE, RADIUS, RING, TUBE, sphere, spread, torus, torus_points
 
@@ -159,8 +160,9 @@ def test_points_in_parts_thinner_than_the_grid_are_counted():
 
     far = np.array([[0.8, 0.035, 0.03], [0.85, 0.03, 0.035], [0.9, 0.025, 0.03]])
     found = extract(values, np.concatenate([spread(300, 0.5), far]), -ONE, ONE, 41, reach=0.5)
-    assert found.missed == 3
-    assert "3 of 303 points" in found.notes[0]
+    (note,) = note_missed(np.concatenate([spread(300, 0.5), far]), found.mesh, found.step)
+    assert "3 of 303 points are not on the mesh, but up to 0.4 from it" in note
+    assert not note_missed(spread(300, 0.5), found.mesh, found.step)
     assert found.mesh.euler == 2
 
 

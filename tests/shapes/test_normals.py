@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 from cnf.errors import ConstraintError
 from cnf.shapes.clouds.estimation import estimate_normals, fit_planes
@@ -241,3 +242,14 @@ def test_few_points_and_repeated_ones():
     np.testing.assert_allclose(
         np.linalg.norm(orient_normals(repeated, estimate_normals(repeated)), axis=1), 1, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("size", [2, 4, 5, 7, 8])
+def test_small_patches_of_flipped_normals_are_found(size):
+    """Five patches of a few neighbours each on a sphere, turned over: all of them are reported, and nothing else."""
+    points, exact = sphere(4000)
+    middles = np.random.default_rng(3).choice(4000, 5, replace=False)
+    patches = np.unique(cKDTree(points).query(points[middles], k=size)[1])
+    normals = exact.copy()
+    normals[patches] *= -1
+    np.testing.assert_array_equal(find_flipped(points, normals), patches)

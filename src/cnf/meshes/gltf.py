@@ -31,6 +31,8 @@ def read_gltf(source: Path) -> Decoded:
     asset = read_asset(source)
     parts = list(walk_scene(asset))
     modes = [primitive.get("mode", TRIANGLES) for primitive, _ in parts]
+    if bad := [mode for mode in modes if not isinstance(mode, int)]:
+        raise FileError(f"{source}: the mode of a primitive is a whole number from 0 to 6; got {str(bad[0])[:40]}")
     wanted = (TRIANGLES, STRIP, FAN) if set(modes) & {TRIANGLES, STRIP, FAN} else (POINTS,)
     notes = []
     if left := sum(mode not in wanted for mode in modes):

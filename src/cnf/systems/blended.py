@@ -170,7 +170,8 @@ class BlendedExpansion(QueriedExpansion):
         self, members: Members, copy: int, x: Tensor, owner: Tensor, ball: np.ndarray, indices: Sequence[MultiIndex]
     ) -> Tensor:
         """What the functions of one station add to them, (J, pairs)."""
-        if not self._learning(x) and max(map(sum, indices)) <= 1:
+        # Blocks lose digits beside a source, which single precision cannot spare.
+        if not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
             sources = self._sources_of(members, copy)
             if sources is not None and sources.places.dtype == x.dtype:
                 return sources.fields(x, owner, ball, indices)

@@ -19,7 +19,7 @@ NEIGHBOURS = 16
 CLEAR = 0.5  # how one-sided the votes around a patch must be to call it flipped: 0 is undecided, 1 is unanimous
 FEW = 8  # points: fewer add too little to the winding number elsewhere
 UNITED = 0.3  # minus their mean normal times the mean of the normals around: 1 if all of those agree, against these
-OPPOSED = -0.2  # how they follow the winding number of all others, at most; 1 would be right, -1 a flip in a plane
+FITTING = 0.2  # how, turned over, they follow the winding number of all others, on average; 1 in a plane, -1 wrong
 RARE = 2e-4  # share of the points: no more single ones than that, and one, are tips of true surfaces rather than flips
 SOME = 0.25  # of the single ones suspected: if that many are sure, there is no telling the others apart
 WORSE = 0.05  # what turning a patch may cost, of its share of the area: what random points leave open
@@ -63,9 +63,10 @@ def _confirm(points: np.ndarray, normals: np.ndarray, links: Links, suspect: np.
     few = kept & (sizes < FEW)
     if few.any():
         rows = np.flatnonzero(few[patch])
-        opposed = follow_winding(points, normals, spacing, rows) < OPPOSED
-        sure = few & (_measure_unity(normals, links, patch, len(names)) > UNITED)
-        sure[patch[rows[~opposed]]] = False
+        # Turned over with all that are suspected, for in a small patch each seems right beside the others.
+        turned = np.where((suspect >= 0)[:, None], -normals, normals)
+        fits = np.bincount(patch[rows], weights=follow_winding(points, turned, spacing, rows), minlength=len(names))
+        sure = few & (_measure_unity(normals, links, patch, len(names)) > UNITED) & (fits > FITTING * sizes)
         if sizes[sure].sum() <= 1 + RARE * len(points):
             kept &= ~few
         elif sizes[sure].sum() < SOME * sizes[few].sum():  # else all are reported

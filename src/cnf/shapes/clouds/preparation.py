@@ -129,6 +129,9 @@ def prepare_cloud(
         notes.append(f"{given}: they were estimated from {around} neighbours each and oriented outward{left}")
     elif weak.any():
         normals = fill_normals(points, normals, weak, neighbours, notes)
+        doubtful = np.intersect1d(find_doubtful(points, normals), np.flatnonzero(weak))
+        if len(doubtful):
+            notes.append(f"{len(doubtful)} of these are doubtful and left free")
     flipped = np.empty(0, dtype=np.int64)
     if check_flips and not estimated:
         flipped = examine_signs(points, normals, seed, notes)

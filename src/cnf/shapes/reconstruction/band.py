@@ -54,7 +54,6 @@ class Band:
     values: np.ndarray  # (n, 8) at the corners, in the order of `CORNERS`
     evaluations: int  # points at which the field was asked
     cut: int  # cells the surface leads into but which lie farther than `reach` from every seed, or off the grid
-    missed: int  # seeds around which the field keeps its sign on the grid: parts thinner than the step
 
 
 def lay_grid(lower: np.ndarray, upper: np.ndarray, resolution: int, reach: float) -> Grid:
@@ -82,11 +81,10 @@ def follow(
     held = np.floor((seeds - grid.origin) / grid.step).astype(np.int64)
     if np.any(held < 0) or np.any(held > top):
         raise ConstraintError(f"{np.sum(np.any((held < 0) | (held > top), axis=1))} seeds lie outside the given box")
-    first, seed_cell = np.unique(grid.number(held), return_inverse=True)
-    wave, cut = first, 0
+    wave, cut = np.unique(grid.number(held)), 0
     seen = _SortedSet()
     seen.add(wave)
-    cells, corners, unseen = [], [], []
+    cells, corners = [], []
     opening = True
     while len(wave):
         following = []
@@ -100,7 +98,6 @@ def follow(
                 places[mixed][_changes(inside[mixed], face)] + step for face, step in zip(FACES, STEPS, strict=True)
             ]
             if opening:  # a seed may sit in a corner which the grid does not see: look around it
-                unseen.append(portion[~mixed])
                 ahead.append((places[~mixed][:, None] + AROUND).reshape(-1, 3))
             nodes = np.concatenate(ahead)
             off = np.any((nodes < 0) | (nodes > top), axis=1)
@@ -115,10 +112,7 @@ def follow(
             report(f"following the surface: {known.evaluations} values, {len(wave)} cells ahead")
     evaluations = known.evaluations
     del known, seen  # of millions of cells these are most of the memory
-    band, dark = np.concatenate(cells), np.concatenate(unseen)
-    alone = ~np.isin(grid.number(grid.split(dark)[:, None] + AROUND), band).any(axis=1)
-    missed = int(np.isin(first[seed_cell], dark[alone]).sum())
-    return Band(grid, grid.split(band), np.concatenate(corners), evaluations, cut, missed)
+    return Band(grid, grid.split(np.concatenate(cells)), np.concatenate(corners), evaluations, cut)
 
 
 def _changes(inside: np.ndarray, face: np.ndarray) -> np.ndarray:

@@ -20,6 +20,9 @@ from cnf.shapes.clouds.spacing import Spacing
 
 UNEVEN, CROOKED = 2.0, 30.0  # ratio of spacings, and degrees between normals and fitted planes, that are told
 THICK = 0.1  # of the points across a fitted plane: thicker ones are not held against a normal
+THIN, NOTABLE = 1.5, 0.02  # grid steps between two sheets, and the share of points on them, from which on it is told
+OPPOSITE, FACING = -0.5, 0.8  # cosines: of normals of two sheets, and of a way across with the normal
+MISSED = 1.5  # grid steps from every vertex, from which on a point is not on the mesh; on it, one is never that far
 LEEWAY = 0.4  # spacings beyond the largest gap that chance leaves, from which on a vertex has no support
 
 
@@ -102,6 +105,40 @@ def note_unevenness(cloud: Prepared, neighbours: int) -> list[str]:
     return [
         f"the points are unevenly spaced (by a factor of {high / max(low, 1e-300):.0f}), but all get one support: "
         "where they are far apart the surface is a guess; solver 'blend' has a support for every density"
+    ]
+
+
+def note_thinness(cloud: Prepared, step: float) -> list[str]:
+    """A note on sheets, or gaps between them, that the grid cannot keep apart."""
+    chosen, tree = _some(cloud), cKDTree(cloud.points)
+    near = tree.query_ball_point(cloud.points[chosen], THIN * step)
+    owner = np.repeat(chosen, [len(found) for found in near])
+    other = np.concatenate(near).astype(np.int64)
+    facing = np.einsum("ed,ed->e", cloud.normals[owner], cloud.normals[other]) < OPPOSITE
+    owner, other = owner[facing], other[facing]
+    way = cloud.points[other] - cloud.points[owner]
+    across = np.abs(np.einsum("ed,ed->e", way, cloud.normals[owner]))
+    straight = across > FACING * np.linalg.norm(way, axis=1)
+    share = len(np.unique(owner[straight])) / len(chosen)
+    if share < NOTABLE:
+        return []
+    thin = float(np.median(across[straight]))
+    return [
+        f"at {100 * share:.0f} % of the points another side is closer than {THIN:g} steps of the grid ({step:.3g}), "
+        f"half of these at {thin:.2g}: the mesh may be pierced, or joined, there; a resolution of "
+        f"{int(np.ceil(4 / thin)) + 1 if thin > 0 else 'more nodes'} keeps them apart"
+    ]
+
+
+def note_missed(points: np.ndarray, mesh: Mesh, step: float) -> list[str]:
+    """A note on points (P, 3) that the mesh does not come near, whatever the field does there."""
+    apart = cKDTree(mesh.vertices).query(points)[0]
+    off = apart > MISSED * step
+    if not off.any():
+        return []
+    return [
+        f"{off.sum()} of {len(points)} points are not on the mesh, but up to {apart.max():.2g} from it: they lie in "
+        f"parts thinner than the grid step {step:.3g}; raise the resolution to see them"
     ]
 
 

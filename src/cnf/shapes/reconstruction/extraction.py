@@ -30,7 +30,6 @@ class Extraction:
     cut: int  # cells in which the surface was not followed further: too far from every seed
     holes: int  # rims there, closed by caps or left open
     dropped: int  # parts of the zero set that belong to no seed
-    missed: int  # seeds in parts thinner than the grid's step
     notes: tuple[str, ...]  # the same for the user, a line each
 
 
@@ -69,16 +68,9 @@ def extract(
     mesh, dropped = keep_seeded(Mesh(vertices, faces), seeds)
     closed, holes = cap_rims(mesh) if band.cut else (mesh, 0)
     notes = []
-    if band.missed:
-        notes.append(
-            f"{band.missed} of {len(seeds)} points lie in parts thinner than the grid step {grid.step:.3g}; "
-            "raise the resolution to see them"
-        )
     if dropped:
         notes.append(f"parts of the surface that belong to no point were dropped: {dropped}")
     if holes:
         how = "closed by caps" if close else "left open"
         notes.append(f"the surface leads away from the points in {holes} places ({band.cut} cells); {how} there")
-    return Extraction(
-        closed if close else mesh, grid.step, band.evaluations, band.cut, holes, dropped, band.missed, tuple(notes)
-    )
+    return Extraction(closed if close else mesh, grid.step, band.evaluations, band.cut, holes, dropped, tuple(notes))

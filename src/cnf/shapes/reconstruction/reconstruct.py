@@ -34,6 +34,8 @@ from cnf.shapes.reconstruction.doubts import (
     cut_unsupported,
     measure_coverage,
     note_crookedness,
+    note_missed,
+    note_thinness,
     note_unevenness,
 )
 from cnf.shapes.reconstruction.extraction import extract
@@ -133,6 +135,11 @@ def reconstruct(
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
     if cloud.dimension != 3:
         raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
+    if not cloud.trusted.any():
+        raise CnfError(
+            f"the estimated normals of all {len(cloud)} points are doubtful, so nothing says where inside is; "
+            "give normals, or more points"
+        )
     clock.stop("preparation")
     chosen = solver if solver != "auto" else "blend"
     neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
@@ -160,6 +167,7 @@ def reconstruct(
         tell("moving the mesh onto the surface")
         mesh = project(mesh, surface.slopes, 0.5 * step).mesh
         clock.stop("projection")
+    notes += note_thinness(cloud, step) + note_missed(cloud.points, mesh, step)
     if snap:
         tell("drawing the mesh through the points")
         drawn = draw_through(mesh, cloud.points, cloud.normals)
@@ -271,7 +279,7 @@ def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, n
         found = local_mean(tree, values, mesh.vertices) + beyond[:, start:stop]
         result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
         start = stop
-    return {"normals": normals, **result}
+    return {**result, "normals": normals}
 
 
 class _Clock:

@@ -16,8 +16,10 @@ def summarise(made: Reconstruction) -> str:
     closed = "watertight" if mesh.is_watertight else f"open ({mesh.boundary_edges} edges on rims)"
     parts = f"{mesh.components} part" + ("s" if mesh.components != 1 else "")
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in made.seconds.items() if seconds >= 0.05)
+    free = len(made.cloud.doubtful)
+    where = f" at the {len(made.cloud) - free} that have one to meet" if free else ""
     normals = (
-        f"normals to {made.normal_error:.1e} (worst |grad d - n|)"
+        f"normals to {made.normal_error:.1e} (worst |grad d - n|){where}"
         if made.settings["normals"] == "exact"
         else f"angle to the given normals up to {made.angle:.1f} degrees (pseudo-normals meet them only roughly)"
     )

@@ -69,7 +69,9 @@ def judge(made: Reconstruction) -> list[tuple[bool | None, str]]:
 def list_facts(made: Reconstruction) -> list[tuple[str, str]]:
     """Numbers of the summary, each with its name."""
     mesh, exact = made.mesh, made.settings["normals"] == "exact"
-    normals = ("worst |∇d − n|", f"{made.normal_error:.1e}") if exact else ("worst angle", f"{made.angle:.1f}°")
+    free = len(made.cloud.doubtful)
+    name = f"worst |∇d − n| (not at {free:,} free ones)" if free else "worst |∇d − n|"
+    normals = (name, f"{made.normal_error:.1e}") if exact else ("worst angle", f"{made.angle:.1f}°")
     return [
         ("points", f"{len(made.cloud):,}"),
         ("worst |d| at them", f"{made.value_error:.1e}"),
