@@ -29,6 +29,8 @@ MOVED = {
     "cnf.data.materials.angles": "cnf.materials.reflectance.angles",
     "cnf.problems": "cnf.pde.problems",
     "cnf.reports.answer": "cnf.pde.report.folder",
+    "cnf.shapes.reconstruction.spacing": "cnf.shapes.clouds.spacing",
+    "cnf.shapes.reconstruction.winding": "cnf.shapes.clouds.winding",
 }
 
 
