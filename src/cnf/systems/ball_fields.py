@@ -3,8 +3,8 @@
 In come sources in balls (values and first derivatives of one kernel, with their strengths), queries, and pairs of a
 ball and a query in it; out go the value and the slopes of every ball's own field at its queries. A ball is a dense
 block, queries by sources; blocks of similar size are filled up and evaluated together, as many as fit into the cache
-and below the size from which torch shares an operation among threads: gathering pair by pair costs twenty times as
-much. Several threads take several pieces instead.
+and below the size from which torch shares an operation among threads: gathering pair by pair, and ball by ball, cost
+several times as much. Several threads take several pieces instead.
 """
 
 from __future__ import annotations
