@@ -154,7 +154,7 @@ def test_an_open_sheet_has_one_surface():
     points = np.stack([x, y, 0.1 * np.sin(3 * x)], axis=1)
     normals = np.stack([-0.3 * np.cos(3 * x), 0 * x, 1 + 0 * x], axis=1)
     made = reconstruct(points, normals, resolution=48)
-    assert np.abs(made.surface.levels).max() < 0.3 and made.mesh.euler == 2 and made.mesh.components == 1
+    assert np.abs(made.surface.guide.levels).max() < 0.3 and made.mesh.euler == 2 and made.mesh.components == 1
     assert made.unsupported_area > 0.05 and any("no point speaks for it" in note for note in made.notes)
 
 
@@ -163,7 +163,7 @@ def test_a_hollow_is_the_solid_turned_round():
     points = even_sphere(60)
     solid, hollow = (reconstruct(points, sign * points, resolution=32) for sign in (1, -1))
     x = np.random.default_rng(1).uniform(-1.2, 1.2, size=(500, 3))
-    assert solid.surface.levels == [0.5] and hollow.surface.levels == [-0.5]
+    assert solid.surface.guide.levels == [0.5] and hollow.surface.guide.levels == [-0.5]
     assert np.abs(solid.surface.values(x) + hollow.surface.values(x)).max() <= 1e-12
     assert hollow.mesh.euler == solid.mesh.euler == 2
 

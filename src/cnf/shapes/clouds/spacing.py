@@ -31,8 +31,12 @@ class Spacing:
 
         The least ratio among the nearest points, so that nothing jumps where another point becomes the nearest.
         """
-        distance, index = self.tree.query(x, k=[*range(1, min(NEAREST, self.tree.n) + 1)])
-        return distance[:, 0], (distance / self.widths[index]).min(axis=1)
+        nearest, apart = np.empty(len(x)), np.empty(len(x))
+        for start in range(0, len(x), CHUNK):
+            part = slice(start, start + CHUNK)
+            distance, index = self.tree.query(x[part], k=[*range(1, min(NEAREST, self.tree.n) + 1)])
+            nearest[part], apart[part] = distance[:, 0], (distance / self.widths[index]).min(axis=1)
+        return nearest, apart
 
 
 def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:

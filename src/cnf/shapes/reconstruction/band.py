@@ -45,6 +45,28 @@ class Grid:
         return np.stack(np.unravel_index(numbers, self.shape), axis=-1)
 
 
+Nodes = tuple[np.ndarray, np.ndarray]  # numbers of nodes (n,), ascending, and the values there (n,)
+NO_NODES: Nodes = (np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """A box of cells that is worked on by itself: from `lower` up to, not including, `upper`, both (3,)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    entries: np.ndarray  # numbers of cells in it to which the surface leads from elsewhere
+    known: Nodes  # values that cells around it have found already: what two portions see must be the same
+
+    def holds(self, cells: np.ndarray) -> np.ndarray:
+        """Whether cells (n, 3) are in it, (n,)."""
+        return np.all((cells >= self.lower) & (cells < self.upper), axis=1)
+
+    def touches(self, nodes: np.ndarray) -> np.ndarray:
+        """Which coordinates of nodes (n, 3) lie on its sides, (n, 3): there, other portions look at them too."""
+        return (nodes == self.lower) | (nodes == self.upper)
+
+
 @dataclass(frozen=True)
 class Band:
     """The cells that hold the surface."""
@@ -54,6 +76,8 @@ class Band:
     values: np.ndarray  # (n, 8) at the corners, in the order of `CORNERS`
     evaluations: int  # points at which the field was asked
     cut: int  # cells the surface leads into but which lie farther than `reach` from every seed, or off the grid
+    beyond: np.ndarray  # numbers of cells of other portions into which the surface leads
+    sides: Nodes  # what was found at nodes that other portions look at too
 
 
 def lay_grid(lower: np.ndarray, upper: np.ndarray, resolution: int, reach: float) -> Grid:
@@ -72,33 +96,45 @@ def lay_grid(lower: np.ndarray, upper: np.ndarray, resolution: int, reach: float
 
 
 def follow(
-    values: Values, seeds: np.ndarray, grid: Grid, reach: float, report: Callable[[str], None] | None = None
+    values: Values,
+    seeds: np.ndarray,
+    grid: Grid,
+    reach: float,
+    report: Callable[[str], None] | None = None,
+    portion: Portion | None = None,
+    tree: cKDTree | None = None,
 ) -> Band:
-    """Start in the cells that hold seeds (n, 3) and go on across every cell face on which the field changes sign."""
+    """Start in the cells that hold seeds (n, 3) and go on across every cell face on which the field changes sign.
+
+    `portion`: only in this part of the grid. `tree`: of all seeds, if `seeds` are some of them.
+    """
     top = np.array(grid.shape) - 2  # the last cell
-    tree = cKDTree(seeds)
-    known = _KnownNodes(values, grid)
+    tree = cKDTree(seeds) if tree is None else tree
+    known = _KnownNodes(values, grid, NO_NODES if portion is None else portion.known)
     held = np.floor((seeds - grid.origin) / grid.step).astype(np.int64)
     if np.any(held < 0) or np.any(held > top):
         raise ConstraintError(f"{np.sum(np.any((held < 0) | (held > top), axis=1))} seeds lie outside the given box")
-    wave, cut = np.unique(grid.number(held)), 0
+    seeded, cut = np.unique(grid.number(held)), 0
+    wave = seeded if portion is None else np.union1d(seeded, portion.entries)
+    beyond = [wave[:0]]
     seen = _SortedSet()
     seen.add(wave)
     cells, corners = [], []
     opening = True
     while len(wave):
         following = []
-        for portion in np.array_split(wave, -(-len(wave) // CHUNK)):
-            places = grid.split(portion)
+        for some in np.array_split(wave, -(-len(wave) // CHUNK)):
+            places = grid.split(some)
             inside = (found := known.look_up(places)) < 0
             mixed = inside.any(axis=1) & ~inside.all(axis=1)
-            cells.append(portion[mixed])
+            cells.append(some[mixed])
             corners.append(found[mixed])
             ahead = [
                 places[mixed][_changes(inside[mixed], face)] + step for face, step in zip(FACES, STEPS, strict=True)
             ]
             if opening:  # a seed may sit in a corner which the grid does not see: look around it
-                ahead.append((places[~mixed][:, None] + AROUND).reshape(-1, 3))
+                lost = ~mixed & _contains(seeded, some)
+                ahead.append((places[lost][:, None] + AROUND).reshape(-1, 3))
             nodes = np.concatenate(ahead)
             off = np.any((nodes < 0) | (nodes > top), axis=1)
             cut += len(np.unique(nodes[off], axis=0))
@@ -106,13 +142,19 @@ def follow(
             middles = grid.place(grid.split(new) + 0.5)
             near = np.isfinite(tree.query(middles, distance_upper_bound=reach)[0]) if len(new) else new > 0
             cut += int(np.sum(~near))
-            following.append(new[near])
+            new = new[near]
+            if portion is not None:
+                here = portion.holds(grid.split(new))
+                beyond.append(new[~here])
+                new = new[here]
+            following.append(new)
         opening, wave = False, np.sort(np.concatenate(following))
         if report is not None:
             report(f"following the surface: {known.evaluations} values, {len(wave)} cells ahead")
-    evaluations = known.evaluations
+    evaluations, sides = known.evaluations, NO_NODES if portion is None else known.on_sides(portion)
     del known, seen  # of millions of cells these are most of the memory
-    return Band(grid, grid.split(np.concatenate(cells)), np.concatenate(corners), evaluations, cut)
+    numbers, values_there = np.concatenate([*cells, wave]), np.concatenate([*corners, np.empty((0, 8))])
+    return Band(grid, grid.split(numbers), values_there, evaluations, cut, np.concatenate(beyond), sides)
 
 
 def _changes(inside: np.ndarray, face: np.ndarray) -> np.ndarray:
@@ -143,10 +185,15 @@ class _SortedSet:
 class _KnownNodes:
     """The values at nodes, asked once each; kept like a `_SortedSet`, with the values beside."""
 
-    def __init__(self, values: Values, grid: Grid) -> None:
+    def __init__(self, values: Values, grid: Grid, given: Nodes) -> None:
         self.values, self.grid, self.evaluations = values, grid, 0
-        empty = (np.zeros(0, dtype=np.int64), np.zeros(0))
-        self.parts = [empty, empty]  # large, recent
+        self.parts = [given, NO_NODES]  # large, recent
+
+    def on_sides(self, portion: Portion) -> Nodes:
+        """What is known on the sides of a portion."""
+        numbers, found = _merge(*self.parts)
+        touching = portion.touches(self.grid.split(numbers)).any(axis=1)
+        return numbers[touching], found[touching]
 
     def look_up(self, cells: np.ndarray) -> np.ndarray:
         """Values (n, 8) at the corners of cells (n, 3)."""
@@ -161,7 +208,7 @@ class _KnownNodes:
         self.evaluations += int(new.sum())
         large, recent = self.parts
         recent = _merge(recent, (asked[new], answer[new]))
-        self.parts = [_merge(large, recent), _merge(())] if 4 * len(recent[0]) > len(large[0]) else [large, recent]
+        self.parts = [_merge(large, recent), NO_NODES] if 4 * len(recent[0]) > len(large[0]) else [large, recent]
         return answer[back].reshape(numbers.shape)
 
 

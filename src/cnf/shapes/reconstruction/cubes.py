@@ -28,6 +28,13 @@ def triangulate_cells(
     cells: np.ndarray, values: np.ndarray, shape: tuple[int, int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Vertices in units of the grid step (V, 3) and faces (F, 3) of the zero set in `cells` (n, 3), `values` (n, 8)."""
+    return triangulate_named(cells, values, shape)[:2]
+
+
+def triangulate_named(
+    cells: np.ndarray, values: np.ndarray, shape: tuple[int, int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with names (V,): 3 n + axis of the edge from node n that a vertex is on, negative inside a cell."""
     codes = encode(values)
     kept = (codes & 255 != 0) & (codes & 255 != 255)
     cells, values, codes = cells[kept], values[kept], codes[kept]
@@ -60,7 +67,7 @@ def triangulate_cells(
     vertices = (cells[cell] + CORNERS[EDGES[edge, 0]]).astype(np.float64)
     vertices[np.arange(len(vertices)), AXES[edge]] += along
     _centre(vertices, faces, central)
-    return vertices, faces
+    return vertices, faces, names
 
 
 def _centre(vertices: np.ndarray, faces: np.ndarray, central: np.ndarray) -> None:

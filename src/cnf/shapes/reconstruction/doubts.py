@@ -130,15 +130,15 @@ def note_thinness(cloud: Prepared, step: float) -> list[str]:
     ]
 
 
-def note_missed(points: np.ndarray, mesh: Mesh, step: float) -> list[str]:
-    """A note on points (P, 3) that the mesh does not come near, whatever the field does there."""
+def note_missed(points: np.ndarray, mesh: Mesh, step: float, total: int | None = None) -> list[str]:
+    """A note on points (P, 3), some of `total`, that the mesh does not come near, whatever the field does there."""
     apart = cKDTree(mesh.vertices).query(points)[0]
     off = apart > MISSED * step
     if not off.any():
         return []
     return [
-        f"{off.sum()} of {len(points)} points are not on the mesh, but up to {apart.max():.2g} from it: they lie in "
-        f"parts thinner than the grid step {step:.3g}; raise the resolution to see them"
+        f"{off.sum()} of {total or len(points)} points are not on the mesh, but up to {apart.max():.2g} from it: they "
+        f"lie in parts thinner than the grid step {step:.3g}; raise the resolution to see them"
     ]
 
 

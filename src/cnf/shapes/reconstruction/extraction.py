@@ -67,10 +67,16 @@ def extract(
         vertices, faces = part_fans(vertices, faces)
     mesh, dropped = keep_seeded(Mesh(vertices, faces), seeds)
     closed, holes = cap_rims(mesh) if band.cut else (mesh, 0)
+    notes = tuple(note_followed(dropped, holes, band.cut, close))
+    return Extraction(closed if close else mesh, grid.step, band.evaluations, band.cut, holes, dropped, notes)
+
+
+def note_followed(dropped: int, holes: int, cut: int, close: bool) -> list[str]:
+    """What is to be said of parts that were dropped, and of rims in so many cut cells."""
     notes = []
     if dropped:
         notes.append(f"parts of the surface that belong to no point were dropped: {dropped}")
     if holes:
         how = "closed by caps" if close else "left open"
-        notes.append(f"the surface leads away from the points in {holes} places ({band.cut} cells); {how} there")
-    return Extraction(closed if close else mesh, grid.step, band.evaluations, band.cut, holes, dropped, tuple(notes))
+        notes.append(f"the surface leads away from the points in {holes} places ({cut} cells); {how} there")
+    return notes

@@ -7,47 +7,39 @@ blended patches, or the paper's small system per query.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
-from cnf.meshes.mesh import Mesh, unit_rows
+from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
-from cnf.shapes.reconstruction.conditions import solve_surface
+from cnf.shapes.reconstruction.clock import Clock, peak_memory
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
     measure_coverage,
     note_crookedness,
-    note_missed,
     note_thinness,
     note_unevenness,
 )
-from cnf.shapes.reconstruction.extraction import extract
-from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, choose_resolution, note_coarseness, typical_reach
-from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
-from cnf.shapes.reconstruction.snapping import snap as draw_through
-from cnf.shapes.reconstruction.surface import Surface, local_mean
-from cnf.threads import one_thread_each
+from cnf.shapes.reconstruction.drawing import Task, complete_attributes, draw
+from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarseness, typical_reach
+from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
+from cnf.shapes.reconstruction.refinement import refine
+from cnf.shapes.reconstruction.surface import Surface
 
 KINDS = ("exact", "pseudo")
 SOLVERS = ("auto", "sparse", "blend", "local")
-REACH, FARTHEST = 2.0, 1.0  # how far from the points the surface is followed: times the support, and at most
 
 Report = Callable[[str], None]
 Points = PointCloud | Prepared | Mesh | np.ndarray | Tensor | str | os.PathLike | Any  # or another package's object
@@ -58,7 +50,7 @@ class Reconstruction:
     """A mesh in the coordinates of the input, the field it comes from, and what was measured on both."""
 
     mesh: Mesh
-    surface: Surface  # in scaled coordinates; `cloud.to_input` leads back
+    surface: Surface | PartedSurface  # in scaled coordinates; `cloud.to_input` leads back
     cloud: Prepared
     value_error: float  # worst |d| at the points, in scaled coordinates
     normal_error: float  # worst |grad d - n| there
@@ -73,7 +65,7 @@ class Reconstruction:
 
     @property
     def certificate(self) -> Certificate:
-        return self.surface.solution.certificate
+        return self.surface.certificate
 
     @property
     def largest_distance(self) -> float:
@@ -114,6 +106,7 @@ def reconstruct(
     refinements: int = 0,
     close: bool = True,
     most: int | None = None,
+    part: int | None = None,
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
@@ -126,11 +119,15 @@ def reconstruct(
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
     pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
     split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
-    `most`: larger clouds are thinned to this; unless given, all points are taken. `report` is told what is done.
+    `most`: larger clouds are thinned to this; unless given, all points are taken. `part`: a cloud of more than twice as
+    many points is solved and meshed in parts of about so many, one after the other, in memory for one of them (solver
+    'blend'). `report` is told what is done.
     """
     tell = report or (lambda _: None)
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
-    clock = _Clock()
+    if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
+        raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
     if cloud.dimension != 3:
@@ -144,40 +141,27 @@ def reconstruct(
     chosen = solver if solver != "auto" else "blend"
     neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
     radius = support if support is not None else typical_reach(cloud.points, neighbours)
-    doubts = note_crookedness(cloud) + (note_unevenness(cloud, neighbours) if chosen != "blend" else [])
-    tell(f"solving for {len(cloud)} points with {normals_mode} normals ({chosen})")
-    with one_thread_each():  # thousands of small operations
-        solution = solve_surface(cloud, normals_mode, chosen, radius, offset)
-    surface = Surface(solution, cloud.points, cloud.normals, radius)
-    clock.stop("solve")
-    tell("measuring the field at the points")
-    errors = measure_at_points(surface, cloud.trusted)
-    clock.stop("certificate")
-    tell("following the surface")
-    low, high = cloud.points.min(axis=0), cloud.points.max(axis=0)
-    resolution = resolution or choose_resolution(float((high - low).max()), surface.spacing)
-    extraction = extract(
-        surface.values, cloud.points, low, high, resolution, min(REACH * radius, FARTHEST), close, report
+    notes = [*cloud.notes, *note_crookedness(cloud)]
+    notes += note_unevenness(cloud, neighbours) if chosen != "blend" else []
+    task = Task(
+        cloud=cloud,
+        mode=normals_mode,
+        solver=chosen,
+        neighbours=neighbours,
+        support=radius,
+        same_support=support is not None,
+        offset=offset,
+        resolution=resolution,
+        flatness=flatness,
+        snap=snap,
+        close=close,
+        part=part or PART,
+        tell=tell,
+        clock=clock,
     )
-    clock.stop("extraction")
-    mesh, step = extraction.mesh, extraction.step
-    notes = [*cloud.notes, *doubts, *note_coarseness(step, radius), *extraction.notes]
-    del extraction  # its mesh, of which there will be a better one, is large
-    if chosen != "local":  # a field that jumps has no zero set to move to
-        tell("moving the mesh onto the surface")
-        mesh = project(mesh, surface.slopes, 0.5 * step).mesh
-        clock.stop("projection")
-    notes += note_thinness(cloud, step) + note_missed(cloud.points, mesh, step)
-    if snap:
-        tell("drawing the mesh through the points")
-        drawn = draw_through(mesh, cloud.points, cloud.normals)
-        mesh = Mesh(drawn.mesh.vertices, drawn.mesh.faces)  # normals of vertices that were moved are no longer known
-        if drawn.forced:
-            notes.append(f"{drawn.forced} points could not be put into the mesh without a folded face beside them")
-        clock.stop("snapping")
-    if flatness and chosen != "local":  # from here on the vertices there stay, points drawn into the mesh among them
-        tell("splitting curved faces")
-        mesh = refine(mesh, surface.slopes, 0.5 * step, flatness * step).mesh
+    drawing = draw(task)
+    mesh, surface, step = drawing.mesh, drawing.surface, drawing.step
+    notes += [*note_coarseness(step, radius), *note_thinness(cloud, step), *drawing.notes]
     for k in range(refinements):
         tell(f"splitting faces ({k + 1} of {refinements})")
         mesh = refine(mesh, surface.slopes, 0.5 * step / 2**k).mesh
@@ -191,15 +175,15 @@ def reconstruct(
     coverage = measure_coverage(mesh, surface.spacing)
     notes += coverage.describe(cloud)
     clock.stop("coverage")
-    attributes = _attributes_at(surface, cloud, mesh)
+    attributes = complete_attributes(surface, cloud, mesh)
     clock.stop("attributes")
     return Reconstruction(
         mesh=Mesh(cloud.to_input(mesh.vertices), mesh.faces, attributes),
         surface=surface,
         cloud=cloud,
-        value_error=errors[0],
-        normal_error=errors[1],
-        angle=errors[2],
+        value_error=drawing.errors.value,
+        normal_error=drawing.errors.normal,
+        angle=drawing.errors.angle,
         support=radius,
         coverage=coverage,
         seconds=clock.seconds,
@@ -207,7 +191,7 @@ def reconstruct(
         evaluations=surface.counted[0],
         notes=tuple(notes),
         settings={
-            **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": resolution},
+            **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": drawing.resolution},
             **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
@@ -248,66 +232,3 @@ def _check(
         raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")
-
-
-def measure_at_points(surface: Surface, trusted: np.ndarray) -> tuple[float, float, float]:
-    """Worst |d|, worst |grad d - n| and worst angle in degrees, by evaluating the field anew at all points.
-
-    Normals are measured where they are conditions, `trusted` (P,) bool.
-    """
-    found = surface.slopes(surface.points)
-    gradients, normals = found[trusted, 1:], surface.normals[trusted]
-    lengths = np.linalg.norm(gradients, axis=1)
-    cosine = np.einsum("pd,pd->p", gradients, normals) / np.maximum(lengths, 1e-300)
-    sine = np.linalg.norm(gradients - cosine[:, None] * lengths[:, None] * normals, axis=1)
-    angle = np.degrees(np.arctan2(sine, cosine * lengths))
-    off = np.linalg.norm(gradients - normals, axis=1)
-    return float(np.abs(found[:, 0]).max()), float(off.max(initial=0)), float(angle.max(initial=0))
-
-
-def _attributes_at(surface: Surface, cloud: Prepared, mesh: Mesh) -> dict[str, np.ndarray]:
-    """Unit normals of the field at the vertices, and the attributes there, within the range of those given."""
-    normals = mesh.attributes.get(NORMALS)
-    if normals is None:
-        normals = unit_rows(surface.slopes(mesh.vertices)[:, 1:])
-    if not cloud.attributes:
-        return {"normals": normals}
-    tree, start, result = cKDTree(cloud.points), 0, {}
-    beyond = surface.attributes(mesh.vertices)
-    for name, values in cloud.attributes.items():
-        stop = start + values.shape[1]
-        found = local_mean(tree, values, mesh.vertices) + beyond[:, start:stop]
-        result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
-        start = stop
-    return {**result, "normals": normals}
-
-
-class _Clock:
-    """Seconds of each stage, wall time; what a stage has freed goes back to the system when it ends."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def stop(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = now - self._last
-        self._last = now
-        give_back_memory()
-
-
-def give_back_memory() -> None:
-    """Freed memory that the C library keeps for later: of 200,000 points it was a fifth of all there was."""
-    if sys.platform == "linux":
-        with suppress(AttributeError, OSError):  # a C library that has no such call
-            ctypes.CDLL(None).malloc_trim(0)
-
-
-def peak_memory() -> float:
-    """Largest memory of this process so far, in GB; NaN where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return float("nan")
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used / 1e9 if sys.platform == "darwin" else used / 1e6

@@ -33,16 +33,27 @@ class Refinement:
     left: int  # vertices left where they were: no convergence, a step too long, or a face would have turned over
 
 
-def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3) -> Refinement:
+def project(
+    mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3, fixed: np.ndarray | None = None
+) -> Refinement:
     """Move the vertices onto the zero set of `slopes` ((P, 3) -> (P, 4)), at most `farthest` each.
 
     A vertex stays where it was if Newton's steps do not converge, lead farther than that (half the grid's step is a
-    good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex.
+    good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex. Those that are
+    `fixed` (V,) are where they belong, and keep the normals that the mesh has for them.
     """
-    way = approach(mesh.vertices, slopes, farthest, rounds)
-    vertices, fine = _settle(mesh.vertices, way.places, way.fine, mesh.faces, mesh.vertex_normals)
+    if fixed is None:
+        fixed = np.zeros(len(mesh.vertices), dtype=bool)
+    way = approach(mesh.vertices[~fixed], slopes, farthest, rounds)
+    places, trusted = mesh.vertices.copy(), np.zeros(len(fixed), dtype=bool)
+    places[~fixed], trusted[~fixed] = way.places, way.fine
+    vertices, fine = _settle(mesh.vertices, places, trusted, mesh.faces, mesh.vertex_normals)
+    fine = fine[~fixed]
     left = int(np.sum(~fine))
-    normals = _normals(way, vertices, fine, slopes)
+    normals = _normals(way, vertices[~fixed], fine, slopes)
+    if fixed.any():
+        kept, normals = normals, mesh.attributes[NORMALS].copy()
+        normals[~fixed] = kept
     attributes = {**mesh.attributes, NORMALS: normals}
     return Refinement(Mesh(vertices, mesh.faces, attributes), way.evaluations + left, len(fine) - left, left)
 
@@ -122,13 +133,21 @@ def newton_steps(found: np.ndarray) -> np.ndarray:
         return -value * (gradient / np.sum(gradient**2, axis=1, keepdims=True))
 
 
-def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, rounds: int = 3) -> Refinement:
+def refine(
+    mesh: Mesh,
+    slopes: Slopes,
+    farthest: float,
+    tolerance: float = 0.0,
+    rounds: int = 3,
+    shared: np.ndarray | None = None,
+) -> Refinement:
     """Split edges at their midpoints and move the midpoints onto the zero set.
 
     Edges whose midpoint is at most `tolerance` away from the zero set stay whole; 0 splits all, and every face becomes
     four. Where the normals at the vertices are known, those at the ends of an edge foretell how far away it is, by the
     arc that turns from one to the other; only edges that are foretold to be far are looked at. `farthest` bounds the
-    way of a midpoint. Vertices there before are not moved.
+    way of a midpoint. Vertices there before are not moved. Edges between two vertices that are `shared` (V,) with
+    another mesh stay whole, for it must have the same.
     """
     edges = mesh.edges
     known = mesh.attributes.get(NORMALS)
@@ -136,6 +155,8 @@ def refine(mesh: Mesh, slopes: Slopes, farthest: float, tolerance: float = 0.0, 
         looked = _foretold(mesh.vertices, known, edges) > BENT * tolerance
     else:
         looked = np.ones(len(edges), dtype=bool)
+    if shared is not None:
+        looked &= ~shared[edges].all(axis=1)
     middles = mesh.vertices[edges[looked]].mean(axis=1)
     found = evaluate_slopes(slopes, middles)
     away = np.linalg.norm(newton_steps(found), axis=1)

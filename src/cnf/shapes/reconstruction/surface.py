@@ -25,6 +25,7 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
+from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
 from cnf.shapes.clouds.spacing import Spacing, measure_spacing
 from cnf.shapes.clouds.winding import WindingNumber
@@ -43,14 +44,11 @@ AVERAGED = 24  # points whose values are averaged to the local mean of an attrib
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
-    """The zero set of channel 0 of a solution; points (P, D) with normals (P, D), `support` of the field."""
+class Guide:
+    """What knows inside from outside wherever a field is silent or wrong: points (P, 3) with unit normals (P, 3)."""
 
-    solution: Solution
     points: np.ndarray
     normals: np.ndarray
-    support: float
-    counted: list[int] = field(default_factory=lambda: [0])  # evaluations so far
 
     @cached_property
     def spacing(self) -> Spacing:
@@ -58,7 +56,7 @@ class Surface:
 
     @cached_property
     def winding(self) -> WindingNumber:
-        """About 1 inside and 0 outside, wherever the field is silent or wrong."""
+        """About 1 inside and 0 outside."""
         return WindingNumber(self.points, self.normals, self.spacing.areas, SOFT * self.spacing.widths)
 
     @cached_property
@@ -70,11 +68,42 @@ class Surface:
             return np.array([closed])
         return local_mean(self.spacing.tree, self.winding.values(self.points)[:, None], self.points)[:, 0]
 
-    def _level(self, x: np.ndarray) -> np.ndarray:
+    def level(self, x: np.ndarray) -> np.ndarray:
         """The same at places (P, 3), (1,) or (P,); the points around speak for a place, so nothing jumps."""
         if len(self.levels) == 1:
             return self.levels
         return local_mean(self.spacing.tree, self.levels[:, None], x)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The zero set of channel 0 of a solution; points (P, D) with normals (P, D), `support` of the field.
+
+    `given`: the guide of a larger cloud, of which these points are a part.
+    """
+
+    solution: Solution
+    points: np.ndarray
+    normals: np.ndarray
+    support: float
+    counted: list[int] = field(default_factory=lambda: [0])  # evaluations so far
+    given: Guide | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.solution.certificate
+
+    @cached_property
+    def guide(self) -> Guide:
+        return self.given or Guide(self.points, self.normals)
+
+    @property
+    def spacing(self) -> Spacing:
+        return self.guide.spacing
+
+    @property
+    def winding(self) -> WindingNumber:
+        return self.guide.winding
 
     @cached_property
     def _operator(self) -> Operator:
@@ -92,7 +121,7 @@ class Surface:
 
     def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
         self.counted[0] += len(x)
-        _ = self.spacing, self.winding, self.levels, self._operator  # made once, before several threads ask for them
+        _ = self.guide.levels, self.winding._sources, self._operator  # made once, before several threads ask for them
         return in_pieces(lambda piece: self._bounded_piece(piece, columns), x)
 
     def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
@@ -110,7 +139,7 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        guide = scale[off] * (self._level(x[off]) - self.winding.values(x[off]))
+        guide = scale[off] * (self.guide.level(x[off]) - self.winding.values(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]

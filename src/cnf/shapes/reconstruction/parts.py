@@ -1,0 +1,204 @@
+"""A large cloud cut into parts that are solved, and meshed, one after the other: memory for one of them at a time.
+
+In come a prepared cloud and the grid that its surface is extracted on; out go `Part`s, boxes of cells with about as
+many points in each, and a `PartedSurface`, which is the field of whichever part a place lies in. The field of a part is
+solved for the points in its box and for those around it, up to a support away, so that on either side of a seam the
+same balls hold nearly the same points; inside from outside is told by all points everywhere (`Guide`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from cnf.certificate.certificate import Certificate, Residual
+from cnf.certificate.findings import Findings
+from cnf.errors import CnfError
+from cnf.shapes.clouds.preparation import Prepared
+from cnf.shapes.clouds.spacing import Spacing
+from cnf.shapes.reconstruction.band import Grid
+from cnf.shapes.reconstruction.conditions import solve_surface
+from cnf.shapes.reconstruction.lengths import typical_reach
+from cnf.shapes.reconstruction.surface import Guide, Surface
+from cnf.solution import Solution
+from cnf.threads import one_thread_each
+
+PART, LEAST_PART = 250_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Cells of the grid from `lower` up to, not including, `upper`, both (3,), and the points in them, `rows` (n,)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    rows: np.ndarray
+
+
+def cut_into_parts(cells: np.ndarray, shape: tuple[int, int, int], most: int) -> list[Part]:
+    """Boxes that fill a grid of this shape, with at most `most` of the points in `cells` (P, 3), so far as cells allow.
+
+    Each is halved across the side along which its points reach farthest.
+    """
+    waiting = [Part(np.zeros(3, dtype=np.int64), np.array(shape, dtype=np.int64) - 1, np.arange(len(cells)))]
+    found = []
+    while waiting:
+        part = waiting.pop()
+        own = cells[part.rows]
+        axis = int(np.argmax(np.ptp(own, axis=0))) if len(own) else 0
+        plane = int(np.median(own[:, axis])) + 1 if len(own) else 0
+        below = own[:, axis] < plane
+        if len(own) <= most or below.all():
+            found.append(part)
+            continue
+        middle = np.arange(3) == axis
+        lower, upper = np.where(middle, plane, part.lower), np.where(middle, plane, part.upper)
+        waiting += [Part(lower, part.upper, part.rows[~below]), Part(part.lower, upper, part.rows[below])]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PartedSurface:
+    """The surface of a cloud whose field is solved part by part: as `Surface`, but no single solution is behind it.
+
+    A query solves the parts that it falls into anew, all but the one that was asked last.
+    """
+
+    cloud: Prepared
+    grid: Grid
+    parts: Sequence[Part]
+    guide: Guide
+    mode: str  # of the normals
+    offset: float
+    support: float  # typical of all points
+    neighbours: int | None  # in the support of each part; None: all parts have that of the whole
+    counted: list[int] = field(default_factory=lambda: [0])
+    certificates: dict[int, Certificate] = field(default_factory=dict)  # of the parts that were solved
+
+    @property
+    def points(self) -> np.ndarray:
+        return self.cloud.points
+
+    @property
+    def normals(self) -> np.ndarray:
+        return self.cloud.normals
+
+    @property
+    def spacing(self) -> Spacing:
+        return self.guide.spacing
+
+    @property
+    def solution(self) -> Solution:
+        """There is none."""
+        raise CnfError(
+            f"the field of {len(self.cloud)} points is solved in {len(self.parts)} parts, and no single solution holds "
+            "it: ask surface.values or surface.slopes, or give fewer points, or a larger `part`"
+        )
+
+    @cached_property
+    def _last(self) -> dict[int, Surface]:
+        return {}
+
+    def solve(self, number: int) -> Surface:
+        """The surface of one part."""
+        if number not in self._last:
+            self._last.clear()  # before the next one is solved: there is room for one
+            chosen = self._around(self.parts[number])
+            cloud = take_points(self.cloud, chosen)
+            radius = self.support if self.neighbours is None else typical_reach(cloud.points, self.neighbours)
+            with one_thread_each():
+                solution = solve_surface(cloud, self.mode, "blend", radius, self.offset)
+            self.certificates[number] = solution.certificate.settled()
+            self._last[number] = Surface(
+                solution, cloud.points, cloud.normals, self.support, self.counted, given=self.guide
+            )
+        return self._last[number]
+
+    def _around(self, part: Part) -> np.ndarray:
+        """Numbers of the points in the box of a part, and up to a support around it."""
+        low, high = self.grid.place(part.lower) - self.support, self.grid.place(part.upper) + self.support
+        within = np.ones(len(self.cloud), dtype=bool)
+        for axis in range(3):
+            column = self.cloud.points[:, axis]
+            within &= (column >= low[axis]) & (column <= high[axis])
+        return np.flatnonzero(within)
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """(P, 3) -> (P,): negative inside, positive outside."""
+        return self._ask(x, 1, lambda surface, own: surface.values(own)[:, None])[:, 0]
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """(P, 3) -> (P, 4): value and gradient together."""
+        return self._ask(x, 4, lambda surface, own: surface.slopes(own))
+
+    def attributes(self, x: np.ndarray) -> np.ndarray:
+        """The other channels, (P, C - 1)."""
+        width = sum(values.shape[1] for values in self.cloud.attributes.values())
+        return self._ask(x, width, lambda surface, own: surface.attributes(own))
+
+    def _ask(self, x: np.ndarray, width: int, look: Callable[[Surface, np.ndarray], np.ndarray]) -> np.ndarray:
+        cells = np.floor((x - self.grid.origin) / self.grid.step).clip(0, np.array(self.grid.shape) - 2)
+        found = np.empty((len(x), width))
+        for number, part in enumerate(self.parts):
+            own = np.flatnonzero(np.all((cells >= part.lower) & (cells < part.upper), axis=1))
+            if len(own):
+                found[own] = look(self.solve(number), x[own])
+        return found
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of all parts that were solved together: the worst of each kind of condition."""
+        return join_certificates([self.certificates[number] for number in sorted(self.certificates)])
+
+
+def take_points(cloud: Prepared, rows: np.ndarray) -> Prepared:
+    """The cloud with some of its points, in the same scale."""
+    return replace(
+        cloud,
+        points=cloud.points[rows],
+        normals=cloud.normals[rows],
+        attributes={name: values[rows] for name, values in cloud.attributes.items()},
+        rows=cloud.rows[rows],
+        flipped=np.flatnonzero(np.isin(rows, cloud.flipped)),
+        doubtful=np.flatnonzero(np.isin(rows, cloud.doubtful)),
+    )
+
+
+def join_certificates(parts: Sequence[Certificate]) -> Certificate:
+    """One certificate for fields that each meet their own conditions: none is better than the worst of them."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    names = dict.fromkeys(name for part in parts for name in part.residuals)
+    worst = {name: [part.residuals[name] for part in parts if name in part.residuals] for name in names}
+    return replace(
+        first,
+        residuals={
+            name: Residual(_largest([r.absolute for r in found]), _largest([r.relative for r in found]))
+            for name, found in worst.items()
+        },
+        tolerance=min(part.tolerance for part in parts),
+        conditions=sum(part.conditions for part in parts),
+        functions=sum(part.functions for part in parts),
+        measured=sum(part.measured for part in parts),
+        weight_norm=float(np.sqrt(sum(part.weight_norm**2 for part in parts))),
+        data_size=float(np.mean([part.data_size for part in parts])),
+        seconds=sum(part.seconds for part in parts),
+        solver=f"{len(parts)} parts, each by {first.solver}",
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        unmeasured={name: why for part in parts for name, why in part.unmeasured.items()},
+        hint=next((part.hint for part in parts if part.violated and part.hint), first.hint),
+        findings=Findings(
+            sum(part.rank for part in parts),
+            _largest([part.condition for part in parts]),
+            tuple(conflict for part in parts for conflict in part.conflicts),
+        ),
+    )
+
+
+def _largest(numbers: Sequence[float]) -> float:
+    """NaN if any is: what was not measured is not small."""
+    return float(np.max(numbers))

@@ -1,0 +1,106 @@
+"""Clouds that are solved and meshed part by part: the pieces fit, and the answer is that of the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cnf.errors import CnfError
+from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.reconstruction.parts import cut_into_parts
+from cnf.shapes.reconstruction.reconstruct import reconstruct
+from tests.shapes.known_clouds import sphere, torus
+
+
+def distance_to_torus(x: np.ndarray, tube: float = 0.35) -> np.ndarray:
+    """|sqrt((|xy| - 1)^2 + z^2) - tube|, in closed form."""
+    return np.abs(np.hypot(np.hypot(x[:, 0], x[:, 1]) - 1, x[:, 2]) - tube)
+
+
+@pytest.fixture(scope="module")
+def both():
+    points, normals = torus(6000)
+    colours = 0.5 + 0.4 * np.sin(3 * points)
+    cloud = PointCloud(points, normals, {"colours": colours})
+    return reconstruct(cloud), reconstruct(cloud, part=1000)
+
+
+def test_pieces_of_a_torus_fit(both):
+    """Genus 1, one part, closed, every edge in two faces; as close to the torus as what was made in one piece."""
+    whole, parted = both
+    assert len(parted.surface.parts) >= 6
+    assert parted.mesh.is_watertight and parted.mesh.euler == 0 and parted.mesh.components == 1
+    off = [distance_to_torus(made.mesh.vertices) for made in both]
+    assert off[1].mean() <= 1.3 * off[0].mean() and off[1].max() <= 2 * off[0].max()
+    assert parted.mesh.area == pytest.approx(whole.mesh.area, rel=1e-4)
+    assert parted.mesh.area == pytest.approx(4 * np.pi**2 * 0.35, rel=5e-3)
+
+
+def test_every_point_is_met_by_the_field_of_its_part(both):
+    """d = 0 and grad d = n at every point, asked of the surface as a user would; certificate and measure say so."""
+    parted = both[1]
+    found = parted.surface.slopes(parted.cloud.points)
+    assert np.abs(found[:, 0]).max() <= 1e-12
+    assert np.abs(found[:, 1:] - parted.cloud.normals).max() <= 1e-9
+    assert parted.certificate.exact and parted.certificate.measured >= 4 * 6000
+    assert parted.value_error <= 1e-12 and parted.normal_error <= 1e-9
+
+
+def test_vertices_are_on_the_zero_set_with_its_normals_and_attributes(both):
+    """Newton's steps end within rounding on either side of a seam; colours are those of the points' formula."""
+    parted = both[1]
+    vertices = parted.cloud.from_input(parted.mesh.vertices)
+    found = parted.surface.slopes(vertices)
+    share = np.mean(np.abs(found[:, 0]) <= 1e-9)
+    assert share >= 0.995  # a vertex on a seam belongs to the field of one side
+    cosine = np.einsum("pd,pd->p", found[:, 1:], parted.mesh.attributes["normals"])
+    assert np.quantile(cosine / np.linalg.norm(found[:, 1:], axis=1), 0.01) >= 1 - 1e-6
+    wanted = 0.5 + 0.4 * np.sin(3 * parted.mesh.vertices)
+    assert np.abs(parted.mesh.attributes["colours"] - wanted).mean() <= 5e-3
+
+
+def test_a_surface_that_comes_back_to_a_finished_part():
+    """A sphere without points on a cap: its lid crosses seams where no part has points, and the mesh is closed."""
+    points, normals = sphere(6000)
+    kept = points[:, 2] < 0.8
+    made = reconstruct(points[kept], normals[kept], part=1000)
+    assert made.mesh.is_watertight and made.mesh.euler == 2 and made.mesh.components == 1
+    assert made.unsupported_area > 0
+
+
+def test_two_far_apart_spheres_and_an_open_rim():
+    """Two closed components stay two; with close=False the rim of a half sphere is one boundary, in parts as well."""
+    points, normals = sphere(3000)
+    two = reconstruct(np.concatenate([points, points + [5, 0, 0]]), np.concatenate([normals, normals]), part=1000)
+    assert two.mesh.is_watertight and two.mesh.components == 2 and two.mesh.euler == 4
+    points, normals = sphere(6000)
+    half = points[:, 2] < 0
+    opened = reconstruct(points[half], normals[half], part=1000, close=False)
+    assert opened.mesh.boundary_edges > 0 and opened.mesh.components == 1 and opened.mesh.euler == 1
+
+
+def test_parts_hold_every_cell_once():
+    """Boxes partition the grid: each of 2000 random cells is in exactly one; parts have at most the points asked."""
+    random = np.random.default_rng(0)
+    cells = random.integers(0, [40, 30, 20], size=(5000, 3))
+    parts = cut_into_parts(cells, (41, 31, 21), 400)
+    assert sum(len(part.rows) for part in parts) == 5000 and max(len(part.rows) for part in parts) <= 400
+    asked = random.integers(0, [40, 30, 20], size=(2000, 3))
+    held = [np.all((asked >= part.lower) & (asked < part.upper), axis=1) for part in parts]
+    assert np.array_equal(np.sum(held, axis=0), np.ones(2000))
+    for part in parts:
+        assert np.all((cells[part.rows] >= part.lower) & (cells[part.rows] < part.upper))
+
+
+def test_points_in_one_cell_are_not_cut_forever():
+    """5000 points in a single cell: one part."""
+    assert len(cut_into_parts(np.zeros((5000, 3), dtype=np.int64), (9, 9, 9), 100)) == 1
+
+
+def test_what_parts_cannot_give(both):
+    """No single solution, and no part of a handful of points."""
+    with pytest.raises(CnfError, match="no single solution"):
+        _ = both[1].surface.solution
+    points, normals = sphere(100)
+    with pytest.raises(CnfError, match="a part has 1000 points or more"):
+        reconstruct(points, normals, part=10)
