@@ -15,11 +15,11 @@ from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
 from cnf.shapes.reconstruction.clock import Clock
-from cnf.shapes.reconstruction.conditions import solve_surface
+from cnf.shapes.reconstruction.conditions import METHODS, solve_surface
 from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract, note_followed
 from cnf.shapes.reconstruction.lengths import choose_resolution
-from cnf.shapes.reconstruction.parts import Part, PartedSurface, cut_into_parts
+from cnf.shapes.reconstruction.parts import Part, PartedSurface, cut_into_parts, lay_balls
 from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
 from cnf.shapes.reconstruction.snapping import snap as draw_through
 from cnf.shapes.reconstruction.stitching import mesh_parts
@@ -36,9 +36,7 @@ class Task:
     cloud: Prepared
     mode: str  # of the normals
     solver: str
-    neighbours: int
     support: float
-    same_support: bool  # in all parts: it was asked for
     offset: float
     resolution: int | None
     flatness: float
@@ -89,16 +87,16 @@ class Drawing:
 
 
 def draw(task: Task) -> Drawing:
-    """The mesh of a cloud; a large one part by part, if its field is one of patches."""
-    parted = task.solver == "blend" and len(task.cloud) > 2 * task.part
-    return _draw_in_parts(task) if parted else _draw_whole(task)
+    """The mesh of a cloud; a large one part by part, if its field is one of patches with exact normals."""
+    parts = task.solver == "blend" and task.mode == "exact" and len(task.cloud) > 2 * task.part
+    return _draw_in_parts(task) if parts else _draw_whole(task)
 
 
 def _draw_whole(task: Task) -> Drawing:
     cloud, tell, clock = task.cloud, task.tell, task.clock
     tell(f"solving for {len(cloud)} points with {task.mode} normals ({task.solver})")
     with one_thread_each():  # thousands of small operations
-        solution = solve_surface(cloud, task.mode, task.solver, task.support, task.offset)
+        solution = solve_surface(cloud, task.mode, METHODS[task.solver], task.support, task.offset)
     surface = Surface(solution, cloud.points, cloud.normals, task.support)
     clock.stop("solve")
     tell("measuring the field at the points")
@@ -132,8 +130,7 @@ def _draw_in_parts(task: Task) -> Drawing:
     cells = np.floor((cloud.points - grid.origin) / grid.step).astype(np.int32)
     parts = cut_into_parts(cells, grid.shape, task.part)
     del cells
-    neighbours = None if task.same_support else task.neighbours
-    surface = PartedSurface(cloud, grid, parts, guide, task.mode, task.offset, task.support, neighbours)
+    surface = PartedSurface(cloud, grid, parts, guide, lay_balls(guide), task.support)
     task.clock.stop("parts")
     trusted, worst = cloud.trusted, [Errors()]
 

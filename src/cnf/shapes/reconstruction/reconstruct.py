@@ -127,6 +127,8 @@ def reconstruct(
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    if part is not None and (solver not in ("auto", "blend") or normals_mode == "pseudo"):
+        raise CnfError("parts are for solver 'blend' with exact normals; leave `part` out")
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
@@ -147,9 +149,7 @@ def reconstruct(
         cloud=cloud,
         mode=normals_mode,
         solver=chosen,
-        neighbours=neighbours,
         support=radius,
-        same_support=support is not None,
         offset=offset,
         resolution=resolution,
         flatness=flatness,
