@@ -107,6 +107,33 @@ def test_two_far_apart_spheres_and_an_open_rim():
     assert opened.mesh.boundary_edges > 0 and opened.mesh.components == 1 and opened.mesh.euler == 1
 
 
+@pytest.mark.slow
+def test_processes_make_the_same_mesh(both):
+    """Two processes: vertices, faces, colours, residuals and counts are those of one process, bit by bit."""
+    cloud, here = PointCloud(*torus(3000), {"colours": 0.5 + 0.4 * np.sin(3 * torus(3000)[0])}), both[1]
+    there = reconstruct(cloud, part=1000, workers=2)
+    assert np.array_equal(here.mesh.vertices, there.mesh.vertices)
+    assert np.array_equal(here.mesh.faces, there.mesh.faces)
+    assert np.array_equal(here.mesh.attributes["colours"], there.mesh.attributes["colours"])
+    assert here.certificate.residuals == there.certificate.residuals
+    assert (here.value_error, here.evaluations) == (there.value_error, there.evaluations)
+
+
+def test_faces_in_planes_of_the_grid():
+    """A cube whose sides run along the grid, nodes within rounding of the surface: no seam is open, the volume is 8."""
+    side = np.linspace(-1, 1, 23)
+    flat = np.stack([grid.ravel() for grid in np.meshgrid(side[1:-1], side[1:-1], indexing="ij")], axis=1)
+    points, normals = [], []
+    for axis in range(3):
+        for sign in (-1.0, 1.0):
+            points.append(np.insert(flat, axis, sign, axis=1))
+            normals.append(np.tile(sign * np.eye(3)[axis], (len(flat), 1)))
+    made = reconstruct(np.concatenate(points), np.concatenate(normals), part=1000)
+    assert len(made.surface.parts) >= 3 and made.mesh.is_watertight and made.mesh.euler == 2
+    a, b, c = (made.mesh.vertices[made.mesh.faces[:, k]] for k in range(3))
+    assert np.einsum("fd,fd->", a, np.cross(b, c)) / 6 == pytest.approx(8, rel=0.02)
+
+
 def test_parts_hold_every_cell_once():
     """Boxes partition the grid: each of 2000 random cells is in exactly one; parts have at most the points asked."""
     random = np.random.default_rng(0)

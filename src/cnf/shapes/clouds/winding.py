@@ -34,37 +34,42 @@ class WindingNumber:
     normals: np.ndarray
     areas: np.ndarray
     widths: np.ndarray
+    gathered: Sources | None = None  # all that can be summed; None: gathered when first asked for
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P,)."""
         return self._sum(x, 1)[:, 0]
+
+    def values_alone(self, x: np.ndarray) -> np.ndarray:
+        """The same, each place by itself: what else is asked has no say in how the tree is cut off. Slow."""
+        return self._sum(x, 1, 1)[:, 0]
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P, 4): value and gradient."""
         return self._sum(x, 4)
 
     @cached_property
-    def _sources(self) -> _Sources:
-        return _gather(self.points, self.areas[:, None] * self.normals, self.areas, self.widths)
+    def sources(self) -> Sources:
+        return self.gathered or _gather(self.points, self.areas[:, None] * self.normals, self.areas, self.widths)
 
-    def _sum(self, x: np.ndarray, columns: int) -> np.ndarray:
+    def _sum(self, x: np.ndarray, columns: int, group: int = GROUP) -> np.ndarray:
         answer = np.empty((len(x), columns))
         if not len(x):
             return answer
-        order, bounds = _divide(x, GROUP)
+        order, bounds = _divide(x, group) if group > 1 else (np.arange(len(x)), np.arange(len(x) + 1))
         for first in range(0, len(bounds) - 1, BATCH):
             groups = bounds[first : first + BATCH + 1]
             for rows, listed in zip(
                 np.split(order[groups[0] : groups[-1]], groups[1:-1] - groups[0]),
-                self._sources.list_for(x, order, groups),
+                self.sources.list_for(x, order, groups),
                 strict=True,
             ):
-                answer[rows] = self._sources.add_up(x[rows], listed, columns)
+                answer[rows] = self.sources.add_up(x[rows], listed, columns)
         return answer
 
 
 @dataclass(frozen=True, eq=False)
-class _Sources:
+class Sources:
     """Everything that can be summed: the nodes of the tree, numbered like a heap, and behind them the points."""
 
     centres: np.ndarray  # (S, 3)
@@ -156,7 +161,7 @@ def _bounds(count: int, level: int) -> np.ndarray:
     return np.arange(2**level + 1) * count // 2**level
 
 
-def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.ndarray) -> _Sources:
+def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.ndarray) -> Sources:
     """The tree over the points and its moments."""
     order, leaves = _divide(points, LEAF)
     points, flow, areas, soft = points[order], flow[order], areas[order], widths[order] ** 2
@@ -178,4 +183,4 @@ def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.
         )
     parts.append((points, np.zeros(len(points)), flow, np.zeros((len(points), 6)), soft))
     centres, radii, flows, spread, softness = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Sources(centres, radii, flows, spread, softness, leaves, 2 ** (depth + 1) - 1)
+    return Sources(centres, radii, flows, spread, softness, leaves, 2 ** (depth + 1) - 1)

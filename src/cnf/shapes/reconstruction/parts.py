@@ -22,12 +22,13 @@ from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.band import Grid
 from cnf.shapes.reconstruction.conditions import BLEND, solve_surface
-from cnf.shapes.reconstruction.surface import REACH, Guide, Surface, local_mean
+from cnf.shapes.reconstruction.surface import REACH, Guide, Surface, local_mean, rows_in_box
 from cnf.solution import Solution
 from cnf.solvers.balls import Balls
 from cnf.systems.cover import cover_points
 from cnf.threads import one_thread_each
 
+NEARBY = 2.5  # supports around a part, farther than the surface is followed: the points there are all it has to know
 PART, LEAST_PART = 250_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
 
 
@@ -112,9 +113,9 @@ class PartedSurface:
             with one_thread_each():
                 solution = solve_surface(cloud, "exact", method, self.support, 0.0, self._means(cloud))
             self.certificates[number] = solution.certificate.settled()
-            self._last[number] = Surface(
-                solution, cloud.points, cloud.normals, self.support, self.counted, given=self.guide
-            )
+            part, margin = self.parts[number], NEARBY * self.support
+            near = self.guide.near(self.grid.place(part.lower) - margin, self.grid.place(part.upper) + margin)
+            self._last[number] = Surface(solution, cloud.points, cloud.normals, self.support, given=near)
         return self._last[number]
 
     def _around(self, part: Part) -> tuple[np.ndarray, Balls]:
@@ -123,11 +124,7 @@ class PartedSurface:
         balls = self.balls.near_box(low, high, REACH * self.support)
         low = (balls.centres - balls.radii[:, None]).min(axis=0, initial=np.inf)
         high = (balls.centres + balls.radii[:, None]).max(axis=0, initial=-np.inf)
-        within = np.ones(len(self.cloud), dtype=bool)
-        for axis in range(3):
-            column = self.cloud.points[:, axis]
-            within &= (column >= low[axis]) & (column <= high[axis])
-        rows = np.flatnonzero(within)
+        rows = rows_in_box(self.cloud.points, low, high)
         held = np.zeros(len(rows), dtype=bool)
         held[balls.meetings(self.cloud.points[rows])[1]] = True
         return rows[held], balls
@@ -184,8 +181,9 @@ class PartedSurface:
 
 def lay_balls(guide: Guide) -> Balls:
     """Those of the patches of a whole cloud."""
-    order = np.lexsort(guide.points.T[::-1])  # as the conditions of a cloud in one piece are sorted
-    return cover_points(guide.points[order], BLEND.size, BLEND.overlap, BLEND.follow_density, guide.spacing.tree)
+    points = guide.spacing.points
+    points = points[np.lexsort(points.T[::-1])]  # as the conditions of a cloud in one piece are sorted
+    return cover_points(points, BLEND.size, BLEND.overlap, BLEND.follow_density, guide.spacing.tree)
 
 
 def take_points(cloud: Prepared, rows: np.ndarray) -> Prepared:
