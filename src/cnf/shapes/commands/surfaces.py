@@ -55,7 +55,7 @@ def reconstruct(
     ] = None,
     part: Annotated[
         int | None,
-        typer.Option(help="Solve and mesh more than twice so many points in parts of about so many; default: 250000."),
+        typer.Option(help="Solve and mesh more than twice so many points in parts of about so many; default: 50000."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that do these parts.")] = 1,
     merge: Annotated[

@@ -29,7 +29,7 @@ from cnf.systems.cover import cover_points
 from cnf.threads import one_thread_each
 
 NEARBY = 2.5  # supports around a part, farther than the surface is followed: the points there are all it has to know
-PART, LEAST_PART = 250_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
+PART, LEAST_PART = 50_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
 
 
 @dataclass(frozen=True, eq=False)
