@@ -42,7 +42,7 @@ class WindingNumber:
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P,)."""
-        return self._sum(x, 1)[:, 0]
+        return self._sum(x, 1, NARROW)[:, 0]
 
     def estimate(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P,), off by no more than `ROUGH`, in a third of the time."""
@@ -50,14 +50,14 @@ class WindingNumber:
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P, 4): value and gradient."""
-        return self._sum(x, 4)
+        return self._sum(x, 4, NARROW)
 
     @cached_property
     def _sources(self) -> _Sources:
         return _gather(self.points, self.areas[:, None] * self.normals, self.areas, self.widths)
 
     def _sum(
-        self, x: np.ndarray, columns: int, narrow: float = NARROW, group: int = GROUP, precision: type = np.float64
+        self, x: np.ndarray, columns: int, narrow: float, group: int = GROUP, precision: type = np.float64
     ) -> np.ndarray:
         answer = np.empty((len(x), columns))
         if not len(x):
