@@ -22,7 +22,7 @@ from cnf.operators.jets import MultiIndex
 from cnf.systems.blending import SMOOTHNESS
 
 ENTRIES = 2**15  # of blocks together; torch shares larger operations, and its threads wait for one another
-NEAR = 1e-5  # squares of distances in units of the kernel: shorter ones are not taken from a product of matrices
+NEAR = 1e-6  # squares of distances in units of the kernel: shorter ones are not taken from a product of matrices
 ALIKE = 1.25  # how much more queries the largest block of a batch may have than the smallest
 
 

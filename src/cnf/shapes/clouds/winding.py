@@ -129,7 +129,7 @@ class _Sources:
         height[:many] += spread[:, :3].sum(axis=1)
 
         def product(of_places: Sequence[np.ndarray], of_sources: Sequence[np.ndarray]) -> np.ndarray:
-            rows = np.concatenate(of_sources, axis=1).astype(precision)
+            rows: np.ndarray = np.concatenate(of_sources, axis=1).astype(precision)
             return np.concatenate(of_places, axis=1).astype(precision) @ rows.T  # (P, m)
 
         far = np.einsum("md,md->m", c, c) + self.softness[listed]

@@ -11,6 +11,7 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
+from cnf.field import ConstrainedField
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.surface import local_mean
 from cnf.solution import Solution
@@ -58,5 +59,5 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
         "blend": cnf.solvers.Patches(mode="blend", follow_density=True),
         "local": cnf.solvers.Patches(mode="local"),
     }
-    made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
+    made = ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
     return made.solution
