@@ -11,6 +11,7 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
+from cnf.field import ConstrainedField
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.surface import local_mean
 from cnf.solution import Solution
@@ -71,5 +72,5 @@ def solve_surface(
             at, wanted = torch.from_numpy(cloud.points[rows]), torch.from_numpy(column[rows])
             constraints.append(space.constraint(f"a{k}", at=at, equals=wanted, name=f"attribute {name}{group}"))
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
-    made = cnf.ConstrainedField(basis, constraints, solver=method).eval()
+    made = ConstrainedField(basis, constraints, solver=method).eval()
     return made.solution

@@ -28,7 +28,7 @@ import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
 from cnf.shapes.clouds.spacing import Spacing, measure_spacing
-from cnf.shapes.clouds.winding import WindingNumber
+from cnf.shapes.clouds.winding import ROUGH, WindingNumber
 from cnf.solution import Solution
 from cnf.threads import map_pieces, one_thread_each
 
@@ -158,6 +158,8 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
+        likely = scale[off] * (self.guide.level(x[off]) - self.winding.estimate(x[off]))
+        off = off[np.abs(found[off, 0] - likely) > bound[off] - ROUGH * scale[off]]  # elsewhere it is not
         guide = scale[off] * (self.guide.level(x[off]) - winding(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
