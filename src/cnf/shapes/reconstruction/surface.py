@@ -3,11 +3,13 @@
 A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
 between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
 everywhere, only not sharply. So the field may differ from `g = L (c - w)` by no more than a bound, c being what w is at
-the points around: 1/2 on a closed surface, -1/2 around a hollow, whose normals point inward, 0 on an open sheet:
+the points around: about 1/2 on a closed surface, less along its edges, -1/2 around a hollow, whose normals point inward,
+0 on an open sheet:
 
     up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
     at FIRM spacings                                BOUND L: what is zero here has w within c -+ BOUND
-    at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's
+    at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's, with c
+                                                    of +-1/2, so that the lid of a hole with a plane rim is plane
 
 Most of a good field keeps the bound by itself and stays as it was solved. Outside g is L / 2 and inside -L / 2, so L is
 twice the distance from the points, and g that distance with its sign; but no less than the support, half of which is
@@ -34,7 +36,7 @@ from cnf.threads import map_pieces, one_thread_each
 
 FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
-BOUND = 0.2  # of the winding number
+BOUND = 0.1  # of the winding number
 LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
 CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
 LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
@@ -66,13 +68,26 @@ class Guide:
         closed = np.copysign(0.5, np.median(found))
         if np.mean(np.abs(found - closed) > CLOSED) <= RARE:
             return np.array([closed])
+        return self.means
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """The winding number around each point, (n,): less than 1/2 along edges and at tips, more along grooves."""
         return local_mean(self.spacing.tree, self.winding.values(self.points)[:, None], self.points)[:, 0]
 
-    def level(self, x: np.ndarray) -> np.ndarray:
-        """The same at places (P, 3), (1,) or (P,); the points around speak for a place, so nothing jumps."""
-        if len(self.levels) == 1:
-            return self.levels
-        return local_mean(self.spacing.tree, self.levels[:, None], x)[:, 0]
+    def level(self, x: np.ndarray, apart: np.ndarray) -> np.ndarray:
+        """The same at places (P, 3) so many spacings (P,) from the points; nothing jumps, (P,).
+
+        The points around speak for a place near them. Farther off, what the rim of a hole has says nothing of its lid.
+        """
+        if len(self.levels) > 1:
+            return local_mean(self.spacing.tree, self.means[:, None], x)[:, 0]
+        levels = np.full(len(x), self.levels[0])
+        near = np.flatnonzero(apart < FAR)
+        if len(near):
+            beyond = local_mean(self.spacing.tree, self.means[:, None], x[near])[:, 0] - self.levels[0]
+            levels[near] += fade((apart[near] - FIRM) / (FAR - FIRM)) * beyond
+        return levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +136,8 @@ class Surface:
 
     def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
         self.counted[0] += len(x)
-        _ = self.guide.levels, self.winding._sources, self._operator  # made once, before several threads ask for them
+        # Made once, before several threads ask for them.
+        _ = self.guide.levels, self.guide.means, self.winding._sources, self._operator
         return in_pieces(lambda piece: self._bounded_piece(piece, columns), x)
 
     def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
@@ -139,7 +155,7 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        guide = scale[off] * (self.guide.level(x[off]) - self.winding.values(x[off]))
+        guide = scale[off] * (self.guide.level(x[off], apart[off]) - self.winding.values(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]
