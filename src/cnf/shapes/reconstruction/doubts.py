@@ -24,7 +24,7 @@ THIN, NOTABLE = 1.5, 0.02  # grid steps between two sheets, and the share of poi
 OPPOSITE, FACING = -0.5, 0.8  # cosines: of normals of two sheets, and of a way across with the normal
 MISSED = 1.5  # grid steps from every vertex, from which on a point is not on the mesh; on it, one is never that far
 ALLOWED = 1.5  # spacings from every point, from which on it is always told; a note only if chance does not explain it
-SCATTER = 3.0  # standard deviations of what chance leaves beyond
+SCATTER, ONE = 6.0, 3.0  # standard deviations of what chance leaves beyond, and squares of the spacing in one large gap
 LISTED = 3  # places without support whose sizes are told one by one
 LEEWAY = 0.4  # spacings beyond the largest gap that chance leaves, from which on a vertex has no support
 
@@ -34,7 +34,7 @@ class Sparse:
     """What of a mesh is farther than `ALLOWED` spacings from every point; random points leave some of it by chance."""
 
     vertices: int  # so many of them
-    area: float  # share of the area whose faces have all corners there, 0 to 1
+    area: float  # share of the area, a third of each face for each corner there, 0 to 1
     cells: float  # the same area in squares of the spacings there
     chance: float  # share that points drawn at random leave on average
     explained: float  # `cells` up to which that is chance
@@ -120,21 +120,19 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
 def _measure_sparse(mesh: Mesh, distance: np.ndarray, apart: np.ndarray, count: int) -> Sparse:
     """A place is farther than r spacings from independent points with probability exp(-pi r^2).
 
-    So of `count` squares of the spacing so many are left on average; a gap counts for about one, so their number
-    scatters by the root of it.
+    So of `count` squares of the spacing so many are left on average; a gap counts for one to three, so that scatters
+    by more than its root.
     """
     chance = float(np.exp(-np.pi * ALLOWED**2))
-    explained = count * chance + SCATTER * np.sqrt(count * chance) + 1
+    explained = count * chance + SCATTER * np.sqrt(count * chance) + ONE
     off = apart > ALLOWED
     if not off.any():
         return Sparse(0, 0.0, 0.0, chance, explained, None)
-    bare = mesh.faces[off[mesh.faces].all(axis=1)]
-    areas = Mesh(mesh.vertices, bare).areas
-    widths = (distance[bare] / apart[bare]).mean(axis=1)
+    shares = np.bincount(mesh.faces.ravel(), np.repeat(mesh.areas / 3, 3), len(mesh.vertices))[off]  # of each vertex
     return Sparse(
         int(off.sum()),
-        float(areas.sum() / mesh.area),
-        float(np.sum(areas / widths**2)),
+        float(shares.sum() / mesh.area),
+        float(np.sum(shares / (distance[off] / apart[off]) ** 2)),
         chance,
         explained,
         mesh.vertices[np.argmax(apart)],
