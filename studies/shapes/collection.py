@@ -35,7 +35,7 @@ SHAPES = {
     "fandisk": Shape("fandisk.obj"),
     "ogre": Shape("ogre.obj"),
     "cow": Shape("cow.obj"),
-    "alligator": Shape("alligator.obj"),
+    "alligator": Shape("alligator.obj"),  # flat: refused, there is no surface to reconstruct
     "suzanne": Shape("suzanne.obj"),
 }
 # On these our defaults were chosen, and the bounds far from the points on armadillo, beast and cheburashka too.

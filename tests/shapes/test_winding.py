@@ -96,7 +96,7 @@ def test_points_in_a_cluster_share_what_one_would_have():
     lattice = np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], axis=1)
     turned = 0.06 + np.pi / 2 * np.arange(4)
     around = 0.01 * np.column_stack([np.cos(turned), np.sin(turned), 0 * turned])
-    points = np.concatenate([lattice, around + [10, 10, 0]])
+    points = np.concatenate([lattice, around + np.array([10.0, 10.0, 0.0])])
     found = measure_spacing(points, np.tile([0.0, 0.0, 1.0], (len(points), 1)))
     inner = (np.abs(lattice[:, :2] - 10) <= 6).all(axis=1)
     single = inner & (np.abs(lattice[:, :2] - 10).max(axis=1) >= 2)

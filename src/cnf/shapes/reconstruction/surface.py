@@ -3,8 +3,8 @@
 A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
 between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
 everywhere, only not sharply. So the field may differ from `g = L (c - w)` by no more than a bound, c being what w is at
-the points around: about 1/2 on a closed surface, less along its edges, -1/2 around a hollow, whose normals point inward,
-0 on an open sheet:
+the points around: about 1/2 on a closed surface, less along its edges, -1/2 around a hollow, whose normals point
+inward, 0 on an open sheet:
 
     up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
     at FIRM spacings                                BOUND L: what is zero here has w within c -+ BOUND
