@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
 
 from cnf.errors import CnfError
 from cnf.shapes.clouds.cloud import PointCloud
@@ -27,7 +26,7 @@ def both():
 
 
 def test_pieces_of_a_torus_fit(both):
-    """Genus 1, one part, closed, every edge in two faces; vertices of the grid are where they are in one piece.
+    """Genus 1, one part, closed, every edge in two faces; vertices are on the zero set that there is in one piece.
 
     Edges along seams are not split, so that the meshes are not the same.
     """
@@ -36,8 +35,8 @@ def test_pieces_of_a_torus_fit(both):
     assert parted.mesh.is_watertight and parted.mesh.euler == 0 and parted.mesh.components == 1
     off = [distance_to_torus(made.mesh.vertices) for made in both]
     assert off[1].mean() <= 1.02 * off[0].mean() and off[1].max() <= 1.02 * off[0].max()
-    apart = cKDTree(whole.mesh.vertices).query(parted.mesh.vertices)[0]
-    assert np.mean(apart <= 1e-9) >= 0.95
+    found = whole.surface.values(whole.cloud.from_input(parted.mesh.vertices))
+    assert np.sum(np.abs(found) > 1e-9) <= 3  # those that Newton's steps leave
     assert parted.mesh.area == pytest.approx(whole.mesh.area, rel=1e-4)
     assert parted.mesh.area == pytest.approx(4 * np.pi**2 * 0.35, rel=5e-3)
 

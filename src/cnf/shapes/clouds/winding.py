@@ -90,6 +90,7 @@ class Sources:
     spread: np.ndarray  # (count, 6), symmetric part of the sum of a n (p - centre)^T
     softness: np.ndarray  # (S,), e^2
     leaves: np.ndarray  # bounds of the leaves among the points
+    order: np.ndarray  # which point of those given each one is
     count: int  # nodes
 
     def list_for(self, x: np.ndarray, order: np.ndarray, bounds: np.ndarray, narrow: float) -> list[np.ndarray]:
@@ -217,6 +218,7 @@ def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.
         spread=nodes[2],
         softness=np.concatenate([nodes[3], soft]),
         leaves=leaves,
+        order=order,
         count=2 ** (depth + 1) - 1,
     )
 
