@@ -7,6 +7,7 @@ import pytest
 
 from cnf.errors import CnfError
 from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.reconstruction.band import Grid, follow
 from cnf.shapes.reconstruction.parts import cut_into_parts
 from cnf.shapes.reconstruction.reconstruct import reconstruct
 from tests.shapes.known_clouds import sphere, torus
@@ -131,6 +132,16 @@ def test_faces_in_planes_of_the_grid():
     assert len(made.surface.parts) >= 3 and made.mesh.is_watertight and made.mesh.euler == 2
     a, b, c = (made.mesh.vertices[made.mesh.faces[:, k]] for k in range(3))
     assert np.einsum("fd,fd->", a, np.cross(b, c)) / 6 == pytest.approx(8, rel=0.02)
+
+
+def test_two_roundings_see_one_sign():
+    """Nodes on the surface x = 0, where rounding gives 1e-17 one way and -1e-17 the other: the same cells hold it."""
+    grid = Grid(np.full(3, -1.0), 0.25, (9, 9, 9))
+    seeds = np.array([[0.01, 0.01, 0.01]])
+    bands = [follow(lambda x, e=e: np.where(x[:, 0] == 0, e, x[:, 0]), seeds, grid, 0.6) for e in (1e-17, -1e-17, 0.0)]
+    assert len(bands[0].cells)
+    for band in bands:
+        assert np.array_equal(band.cells, bands[0].cells) and np.array_equal(band.values, bands[0].values)
 
 
 def test_parts_hold_every_cell_once():
