@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import CnfError
+from cnf.execution import Dask
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.reconstruction.band import Grid, follow
 from cnf.shapes.reconstruction.parts import cut_into_parts
@@ -109,14 +110,16 @@ def test_two_far_apart_spheres_and_an_open_rim():
 
 @pytest.mark.slow
 def test_processes_make_the_same_mesh(both):
-    """Two processes: vertices, faces, colours, residuals and counts are those of one process, bit by bit."""
+    """Two processes, or two workers of Dask: vertices, faces, colours, residuals and counts of one, bit by bit."""
     cloud, here = PointCloud(*torus(3000), {"colours": 0.5 + 0.4 * np.sin(3 * torus(3000)[0])}), both[1]
-    there = reconstruct(cloud, part=1000, workers=2)
-    assert np.array_equal(here.mesh.vertices, there.mesh.vertices)
-    assert np.array_equal(here.mesh.faces, there.mesh.faces)
-    assert np.array_equal(here.mesh.attributes["colours"], there.mesh.attributes["colours"])
-    assert here.certificate.residuals == there.certificate.residuals
-    assert (here.value_error, here.evaluations) == (there.value_error, there.evaluations)
+    with Dask(2) as cluster:
+        elsewhere = [reconstruct(cloud, part=1000, workers=workers) for workers in (2, cluster)]
+    for there in elsewhere:
+        assert np.array_equal(here.mesh.vertices, there.mesh.vertices)
+        assert np.array_equal(here.mesh.faces, there.mesh.faces)
+        assert np.array_equal(here.mesh.attributes["colours"], there.mesh.attributes["colours"])
+        assert here.certificate.residuals == there.certificate.residuals
+        assert (here.value_error, here.evaluations) == (there.value_error, there.evaluations)
 
 
 def test_faces_in_planes_of_the_grid():
