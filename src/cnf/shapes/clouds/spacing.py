@@ -62,7 +62,7 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
     """
     tree, count = cKDTree(points), len(points)
     most, every = min(SEARCHED, count - 1), min(AROUND, count - 1)
-    areas, around = np.empty(count), np.empty((count, most), dtype=np.int32)
+    areas, around = np.empty(count), np.full((count, AROUND), -1, dtype=np.int32)
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
         distance, index = tree.query(points[part], k=[*range(2, most + 2)])
@@ -75,10 +75,15 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
         discs = np.pi * np.minimum(own, 2 * distance[:, every - 1] ** 2 / every)
         ways = points[index] - points[part, None]
         areas[part] = _measure_cells(np.where(ours[:, :, None], ways, 0.0), normals[part], BEYOND * np.sqrt(discs))
-        around[part] = np.where(ours & (rank <= AROUND), index, -1)
-    held = around >= 0
-    total = areas + np.where(held, areas[around], 0.0).sum(axis=1)
-    found = Spacing(points, areas, np.sqrt(total / (1 + held.sum(axis=1))))
+        point, place = np.nonzero(ours & (rank <= AROUND))
+        around[start + point, rank[point, place] - 1] = index[point, place]
+    widths = np.empty(count)
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        held = around[part] >= 0
+        total = areas[part] + np.where(held, areas[around[part]], 0.0).sum(axis=1)
+        widths[part] = np.sqrt(total / (1 + held.sum(axis=1)))
+    found = Spacing(points, areas, widths)
     found.__dict__["tree"] = tree  # it is there already
     return found
 
