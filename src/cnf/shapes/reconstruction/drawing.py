@@ -16,6 +16,8 @@ from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.conditions import solve_surface
+from cnf.shapes.reconstruction.creases import Creases, look_for_creases
+from cnf.shapes.reconstruction.creasing import insert_creases, on_creases
 from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract, note_followed
 from cnf.shapes.reconstruction.lengths import choose_resolution
@@ -43,6 +45,7 @@ class Task:
     resolution: int | None
     flatness: float
     snap: bool
+    sharp: float  # degrees from which on an edge is kept, 0: none is
     close: bool
     part: int
     tell: Callable[[str], None]
@@ -86,6 +89,7 @@ class Drawing:
     step: float
     resolution: int
     notes: tuple[str, ...]
+    creases: Creases | None = None
 
 
 def draw(task: Task) -> Drawing:
@@ -104,24 +108,30 @@ def _draw_whole(task: Task) -> Drawing:
     tell("measuring the field at the points")
     errors = measure_at_points(surface, surface.points, surface.normals, cloud.trusted)
     clock.stop("certificate")
+    creases = look_for_creases(cloud, surface.spacing, task.sharp)
+    slopes = creases.sharpen(surface.slopes, surface.spacing) if creases else surface.slopes
+    values = creases.sharpen_values(surface.values, surface.spacing) if creases else surface.values
+    clock.stop("creases")
     tell("following the surface")
     resolution = task.choose_resolution(surface.guide)
-    extraction = extract(surface.values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
+    extraction = extract(values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
     clock.stop("extraction")
     mesh, step, notes = extraction.mesh, extraction.step, list(extraction.notes)
     del extraction  # its mesh, of which there will be a better one, is large
     if task.solver != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
-        mesh = project(mesh, surface.slopes, 0.5 * step).mesh
+        mesh = project(mesh, slopes, 0.5 * step).mesh
         clock.stop("projection")
+    if creases:
+        mesh = insert_creases(mesh, creases, step).mesh
     notes += note_missed(cloud.points, mesh, step)
     if task.snap:
         mesh = _snap(task, mesh, notes)
     if task.flatness and task.solver != "local":  # from here on the vertices there stay, points in the mesh among them
         tell("splitting curved faces")
-        mesh = refine(mesh, surface.slopes, 0.5 * step, task.flatness * step).mesh
+        mesh = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh)).mesh
     clock.stop("refinement")
-    return Drawing(mesh, surface, errors, step, resolution, tuple(notes))
+    return Drawing(mesh, surface, errors, step, resolution, tuple(notes), creases)
 
 
 def _draw_in_parts(task: Task) -> Drawing:

@@ -39,6 +39,7 @@ from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
 
 KINDS = ("exact", "pseudo")
+TURN, LEAST_TURN = 25.0, 10.0  # degrees by which the surface turns at a sharp edge: unless given, and at least
 SOLVERS = ("auto", "sparse", "blend", "local")
 
 Report = Callable[[str], None]
@@ -102,6 +103,7 @@ def reconstruct(
     support: float | None = None,
     offset: float = 0.01,
     snap: bool = False,
+    sharp: bool | float = False,
     flatness: float = 0.02,
     refinements: int = 0,
     close: bool = True,
@@ -127,6 +129,7 @@ def reconstruct(
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    angle = check_angle(sharp, solver)
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
@@ -154,6 +157,7 @@ def reconstruct(
         resolution=resolution,
         flatness=flatness,
         snap=snap,
+        sharp=angle,
         close=close,
         part=part or PART,
         tell=tell,
@@ -196,6 +200,22 @@ def reconstruct(
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
     )
+
+
+def check_angle(sharp: bool | float, solver: str) -> float:
+    """Degrees by which the surface turns at an edge that is kept; 0 for none."""
+    if isinstance(sharp, bool | np.bool_):
+        angle = TURN if sharp else 0.0
+    else:
+        angle = float(sharp) if isinstance(sharp, int | float | np.number) else float("nan")
+        if not LEAST_TURN <= angle <= 90:
+            raise CnfError(
+                f"sharp edges are those at which the surface turns by so many degrees, {LEAST_TURN:g} to 90, "
+                f"or True for {TURN:g}; got {sharp!r}"
+            )
+    if angle and solver == "local":
+        raise CnfError("sharp edges go with a field that has one zero set; use solver 'blend' or 'sparse'")
+    return angle
 
 
 def _check(
