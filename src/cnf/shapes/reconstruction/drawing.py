@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cnf.errors import CnfError
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
@@ -95,6 +96,11 @@ class Drawing:
 def draw(task: Task) -> Drawing:
     """The mesh of a cloud; a large one part by part, if its field is one of patches."""
     parted = task.solver == "blend" and len(task.cloud) > 2 * task.part
+    if parted and task.sharp:
+        raise CnfError(
+            f"sharp edges are kept in clouds that are solved whole, up to {2 * task.part} points; got {len(task.cloud)}: "
+            "thin the cloud, or make the parts larger"
+        )
     return _draw_in_parts(task) if parted else _draw_whole(task)
 
 

@@ -130,6 +130,8 @@ def reconstruct(
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
     angle = check_angle(sharp, solver)
+    if angle and refinements:
+        raise CnfError("faces at sharp edges cannot be split in four yet: leave out refinements, or sharp")
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
@@ -197,6 +199,7 @@ def reconstruct(
         settings={
             **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": drawing.resolution},
             **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
+            **({"sharp": angle} if angle else {}),
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
     )
