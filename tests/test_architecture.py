@@ -22,6 +22,7 @@ CORE = [
     ["errors", "late", "telling", "threads", "version"],
     ["files"],
     ["reading"],
+    ["execution"],
     ["meshes"],
     ["operators"],
     ["constraints"],

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from cnf.errors import CnfError
+from cnf.execution.processes import THREADS
 from cnf.meshes.mesh import Mesh
-from studies.processes import THREADS
 from studies.shapes import peers
 from studies.shapes.methods import Made
 

@@ -8,6 +8,7 @@ from scipy.spatial import cKDTree
 from cnf.meshes.mesh import Mesh, unit_rows
 
 RADIUS, TUBE, RIPPLE, AROUND, ACROSS = 0.68, 0.28, 0.12, 6, 3  # the torus, its ripples and how many there are
+AT_ONCE = 1_000_000  # points drawn together: of more, what is not kept would take more memory than anything later
 STEPS = 6  # of Gauss and Newton, for distances
 
 
@@ -22,7 +23,7 @@ def sample_torus(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     missing = count
     while missing > 0:
-        angles = random.uniform(0, 2 * np.pi, size=(2, 4 * missing + 100))
+        angles = random.uniform(0, 2 * np.pi, size=(2, 4 * min(missing, AT_ONCE) + 100))
         points, crosses = _surface(*angles)
         chosen = random.random(len(points)) * largest < np.linalg.norm(crosses, axis=1)
         kept.append((points[chosen][:missing], unit_rows(crosses[chosen][:missing])))

@@ -8,6 +8,8 @@ import pytest
 from cnf.shapes.clouds import winding
 from cnf.shapes.clouds.spacing import measure_spacing
 from cnf.shapes.clouds.winding import WindingNumber
+from cnf.shapes.reconstruction import surface as surfaces
+from cnf.shapes.reconstruction.reconstruct import reconstruct
 from tests.shapes.known_clouds import slab, sphere, torus
 
 
@@ -50,6 +52,32 @@ def test_the_error_falls_with_the_opening_of_the_tree(monkeypatch: pytest.Monkey
         errors.append(np.abs(given.values(x) - write_down(given, x)).mean())
     assert errors[0] <= 5e-3  # without the second moments 3e-2
     assert errors[1] < errors[0] / 10  # 1/16 in the limit; moments of first order alone give 1/4
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e4])
+def test_estimates_are_off_by_no_more_than_they_say(moved: float):
+    """The sum over all points, at places near and far, scattered and in clusters: within `ROUGH`, wherever they are."""
+    random = np.random.default_rng(1)
+    for points, normals in (torus(1500), sphere(500), slab(1000)):
+        given = of_cloud(points, normals)
+        scattered = np.concatenate([random.normal(size=(300, 3)), points[::5] + 0.02 * random.normal(size=(1, 3))])
+        for x in (scattered, clusters(8, 256)):  # by themselves, or the groups would be larger than the clusters
+            there = WindingNumber(points + moved, normals, given.areas, given.widths)
+            assert np.abs(there.estimate(x + moved) - write_down(given, x)).max() <= winding.ROUGH
+
+
+def test_estimates_decide_nothing(monkeypatch: pytest.MonkeyPatch):
+    """A surface's values and slopes are those that it has if its bound is looked at with the sums themselves."""
+    surface = reconstruct(*torus(800), resolution=24).surface
+    random = np.random.default_rng(2)
+    x = surface.points[random.integers(800, size=4000)] + 0.12 * random.normal(size=(4000, 3))
+    monkeypatch.setattr(winding, "NARROW", 1e-9)  # nothing is left to the tree, which goes by who else is asked
+    found = surface.slopes(x)
+    monkeypatch.setattr(surfaces, "ROUGH", 1e9)
+    everywhere = surface.slopes(x)
+    assert np.abs(found - everywhere).max() <= 1e-9
+    monkeypatch.setattr(surfaces, "BOUND", 1e9)
+    assert np.mean(np.abs(found - surface.slopes(x)).max(axis=1) > 1e-3) > 0.2  # many places are held by the bound
 
 
 def test_the_gradient_is_that_of_the_values():

@@ -354,6 +354,35 @@ def test_balls_of_earlier_files():
     assert (cover_points(points[:8], 5, 1.3, follow_density=True).stretch == 1).all()  # too few to tell a density
 
 
+def test_given_balls(tmp_path):
+    """Those of all points, given, make the same field; some make it in their part of the square, and there alone.
+
+    Conditions that lie in no ball are not met, and the certificate says so.
+    """
+    x = halton(200)
+    balls = cover_points(torch.unique(x, dim=0).numpy(), 12, 1.3)
+    free, given = (hermite_data(200, solver=Patches(size=12, balls=b)).eval() for b in (None, balls))
+    places = halton(300, seed=8)
+    assert torch.equal(free.solve()(places), given.solve()(places))
+    lower, upper = np.array([0.0, 0.0]), np.array([0.4, 0.4])
+    near = balls.near_box(lower, upper, 0.2)
+    assert near.count < balls.count
+    held = torch.from_numpy(np.unique(near.meetings(x.numpy())[1]))
+    own = x[held]
+    part = solved([value_constraint(own), slope_constraint(own)], solver=Patches(size=12, balls=near)).eval().solve()
+    assert part.certificate.exact
+    inside = places[(places < 0.4).all(dim=1)]
+    assert (part(inside) - free.solve()(inside)).abs().max() <= 1e-12
+    assert (part(places) - free.solve()(places)).abs().max() >= 1e-3
+    with pytest.warns(ViolationWarning):
+        assert not hermite_data(200, solver=Patches(size=12, balls=near)).eval().solve().certificate.exact
+    with pytest.raises(CnfError, match="balls are for mode 'blend'"):
+        Patches(mode="local", balls=near)
+    with pytest.raises(CnfError, match="given balls cannot be saved"):
+        given.save(tmp_path / "field.pt")
+    assert not (tmp_path / "field.pt").exists()
+
+
 @pytest.mark.parametrize("layout", ["even", "two clusters", "on a line", "one point", "same point twice"])
 def test_covers(layout: str):
     """Every point lies inside a ball, no ball is crowded, and what lies in which ball is what NumPy finds."""

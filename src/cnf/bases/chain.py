@@ -137,7 +137,10 @@ def _powers(
 
 def side_by_side(parts: list[Tensor]) -> Tensor:
     """K matrices (P, N) as (P, K, N)."""
-    return parts[0].unsqueeze(1) if len(parts) == 1 else torch.stack(parts, dim=1)
+    if len(parts) == 1:
+        return parts[0].unsqueeze(1)
+    # At pairs, N = 1: side by side in memory they would be written and read number by number.
+    return torch.stack(parts).transpose(0, 1) if parts[0].shape[1] == 1 else torch.stack(parts, dim=1)
 
 
 def quadratic_argument(

@@ -226,10 +226,12 @@ class HermiteEvaluator:
         lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)
         zero = torch.zeros_like(derived[:, 0])
         cells = [
-            [_weighted_sum(lookup, mixed[k, r]) if (k, r) in mixed else zero for r in range(len(rights))]
+            _weighted_sum(lookup, mixed[k, r]) if (k, r) in mixed else zero
             for k in range(len(lefts))
+            for r in range(len(rights))
         ]
-        return torch.stack([torch.cat(row, dim=1) for row in cells], dim=1)  # (E, K, R)
+        # Cell by cell in memory: columns side by side would be written number by number.
+        return torch.stack([cell[:, 0] for cell in cells]).unflatten(0, (len(lefts), -1)).permute(2, 0, 1)  # (E, K, R)
 
     def _block(self, x: Tensor, requests: Sequence[Request], f: Functionals) -> Tensor:
         cells: dict[tuple[int, int], Tensor] = {}  # (request, functional row) -> (P, Q)

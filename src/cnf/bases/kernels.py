@@ -126,9 +126,9 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
     """
-    near = s <= LEAST
-    if not bool(near.any()):
+    if not s.numel() or bool(s.detach().min() > LEAST):  # not even a table of which are near is needed
         return found
+    near = s <= LEAST
     result = list(found)
     for m in range(min(len(found), len(at_zero))):
         taylor = torch.full_like(s, at_zero[-1] / math.factorial(len(at_zero) - 1 - m))
@@ -321,34 +321,38 @@ class Wendland(ScaledKernel):
         if order > 2 * self.k:
             raise BasisError(f"a Wendland kernel of smoothness {self.k} has {2 * self.k} derivatives, not {order}")
         root = torch.sqrt(s.clamp_min(LEAST))
-        gap = (1 - root).clamp_min(0)
+        powers = {1: (1 - root).clamp_min(0)}
         found = []
         for m in range(order + 1):
             power, coefficients, lowest = self._tables[m]
             r = root if least_square(s.dtype, -lowest) == LEAST else torch.sqrt(away_from_zero(s, -lowest))
-            total: Tensor | float = coefficients[-1]
-            for c in reversed(coefficients[:-1]):
-                total = total * r + c
-            if lowest:
-                total = total * r**lowest
-            found.append(total * _power(gap, power) if power else torch.where(r < 1, total, 0.0))
+            if not power:
+                found.append(torch.where(r < 1, _horner(coefficients, r, lowest), 0.0))
+            elif len(coefficients) == 1 and lowest in (0, -1):  # most of the time is passes through memory
+                value = _power(powers, power)
+                found.append(coefficients[0] * (value / r if lowest else value))
+            else:
+                found.append(_horner(coefficients, r, lowest) * _power(powers, power))
         return smooth_at_centre(s, found, [table[1][0] for table in self._tables[: self.k + 1]])
 
     def config(self) -> dict:
         return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}
 
 
-def _power(base: Tensor, exponent: int) -> Tensor:
-    """base**exponent by repeated squaring, several times faster than the general power."""
-    result: Tensor | None = None
-    while exponent:
-        if exponent & 1:
-            result = base if result is None else result * base
-        exponent >>= 1
-        if exponent:
-            base = base * base
-    assert result is not None
-    return result
+def _horner(coefficients: Sequence[float], r: Tensor, lowest: int) -> Tensor:
+    """r^lowest times the polynomial of r."""
+    total = torch.full_like(r, coefficients[-1]) if len(coefficients) == 1 else coefficients[-1] * r
+    for place, c in enumerate(reversed(coefficients[:-1])):
+        total = (total if place == 0 else total * r) + c
+    return total * r**lowest if lowest else total
+
+
+def _power(known: dict[int, Tensor], exponent: int) -> Tensor:
+    """known[1]**exponent by squaring, several times faster than the general power; what was found is kept."""
+    if exponent not in known:
+        half = exponent // 2
+        known[exponent] = _power(known, half) * _power(known, exponent - half)
+    return known[exponent]
 
 
 def _wendland_table(ell: int, k: int) -> tuple[int, list[Fraction], int]:

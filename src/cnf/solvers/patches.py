@@ -10,12 +10,13 @@ this is the paper's way, and its field jumps where the set of nearest conditions
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
+from cnf.solvers.balls import Balls
 from cnf.solvers.solver import Method, power_of_two_scales
 
 MODES = ("blend", "local")
@@ -28,6 +29,9 @@ class Patches(Method):
     `follow_density`: the kernel is narrower in balls whose points lie close, and wider where they lie apart, by as much
     as their distances differ from the average; its own support is that of a ball of average density.
 
+    `balls`: those of mode "blend", laid out beforehand (`cnf.systems.cover.cover_points`), such as some of a larger
+    cloud's; every condition lies in one of them.
+
     `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
     condition is within reach.
     """
@@ -38,6 +42,7 @@ class Patches(Method):
     neighbours: int = 60
     outside: float = 1e5
     follow_density: bool = False
+    balls: Balls | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -48,6 +53,8 @@ class Patches(Method):
         if not isinstance(self.follow_density, bool) or (self.follow_density and self.mode != "blend"):
             given = f"{self.follow_density!r} in mode {self.mode!r}"
             raise CnfError(f"follow_density is True or False, and True in mode 'blend' only; got {given}")
+        if self.balls is not None and self.mode != "blend":
+            raise CnfError(f"balls are for mode 'blend'; in mode {self.mode!r} every query has its own system")
         if not math.isfinite(self.outside):
             raise CnfError(f"the value outside is a finite number; got {self.outside!r}")
         if not 1 < self.overlap <= 10:

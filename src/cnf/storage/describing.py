@@ -158,7 +158,10 @@ def describe_solver(solver: Method) -> dict:
     name = type(solver).__name__
     if find_final(Method).get(name) is not type(solver):
         raise CnfError(f"a field with the solver {name} cannot be saved; use one of cnf.solvers")
-    return {"part": name, "arguments": dataclasses.asdict(solver)}  # type: ignore[call-overload]
+    if getattr(solver, "balls", None) is not None:
+        raise CnfError("a field whose patches have given balls cannot be saved; leave `balls` out")
+    settings = {f.name: getattr(solver, f.name) for f in dataclasses.fields(solver) if f.compare}  # type: ignore[arg-type]
+    return {"part": name, "arguments": settings}
 
 
 def _described_space(space: Space) -> dict:

@@ -16,9 +16,9 @@ from cnf.errors import SmoothnessError
 from cnf.operators import jets
 from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
+from cnf.solvers.balls import Balls
 from cnf.systems.ball_fields import BallSources, first_order_weights, gather_sources
 from cnf.systems.blending import SMOOTHNESS, blend_weights
-from cnf.systems.cover import Cover
 from cnf.systems.formulation import Account, Expansion, last_bits_off
 from cnf.systems.local_evaluation import derived, sum_segments, weigh
 from cnf.systems.patch_systems import PatchBlock, QueriedExpansion, Station, solve_systems
@@ -47,7 +47,7 @@ class BlendedExpansion(QueriedExpansion):
     """The fields of all balls that hold a query, added up with weights that sum to one."""
 
     evaluator: LocalEvaluator
-    cover: Cover
+    cover: Balls
     cells: tuple[PatchBlock, ...]
     members: tuple[tuple[Members, ...], ...]  # per block and station
     channels: int
@@ -173,7 +173,7 @@ class BlendedExpansion(QueriedExpansion):
         # Blocks lose digits beside a source, which single precision cannot spare.
         if not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
             sources = self._sources_of(members, copy)
-            if sources is not None and sources.places.dtype == x.dtype:
+            if sources is not None and sources.rows.dtype == x.dtype:
                 return sources.fields(x, owner, ball, indices)
         station = members.station
         numbers = station.centres[torch.from_numpy(members.points)]
@@ -255,7 +255,7 @@ def member_name(block: int, station: int) -> str:
     return f"patches.{block}.{station}"
 
 
-def find_members(cells: Sequence[PatchBlock], cover: Cover) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+def find_members(cells: Sequence[PatchBlock], cover: Balls) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """For every block and station: starts (T + 1,) and points (members,), ball by ball."""
     found = []
     for block in cells:
@@ -265,7 +265,7 @@ def find_members(cells: Sequence[PatchBlock], cover: Cover) -> list[list[tuple[n
 
 
 def solve_cover(
-    evaluator: LocalEvaluator, cells: Sequence[PatchBlock], targets: Sequence[Tensor], cover: Cover, definite: bool
+    evaluator: LocalEvaluator, cells: Sequence[PatchBlock], targets: Sequence[Tensor], cover: Balls, definite: bool
 ) -> tuple[tuple[tuple[Members, ...], ...], float, int]:
     """The small system of every ball, balls of similar size in one batch; the worst ratio of pivots, the largest."""
     found, worst, largest = [], np.inf, 0
@@ -306,7 +306,7 @@ def _solve_groups(
     side: Tensor,
     held: Held,
     groups: Sequence[np.ndarray],
-    cover: Cover,
+    cover: Balls,
     definite: bool,
 ) -> list[tuple[np.ndarray, list[np.ndarray], Solved]]:
     """The systems of groups of balls, a thread for each group; one after the other if a graph is to be built."""

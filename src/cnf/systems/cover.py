@@ -1,15 +1,15 @@
 """Cover: overlapping balls that hold all points of a problem, each with a bounded number of them.
 
 The points are halved along the longest side of their box until few enough are left; a ball around each part, somewhat
-larger than it, is a patch. Which points and which queries lie in which balls is found in linear time.
+larger than it, is a patch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from scipy.spatial import cKDTree
+
+from cnf.solvers.balls import Balls
 
 LEAST = 1.0 + 1e-9  # a point must lie inside its ball, not on it
 CROWDED = 4.0  # times as many points in a ball as it was built around: too many
@@ -18,47 +18,16 @@ SMALLEST = 0.5  # of the typical radius around: no ball is smaller, so that patc
 AROUND = 9  # balls of which it is taken
 
 
-@dataclass(frozen=True, eq=False)
-class Cover:
-    """T balls: `centres` (T, D), `radii` (T,); `stretch` (T,): what makes the kernel k(stretch (x - y)) in each."""
-
-    centres: np.ndarray
-    radii: np.ndarray
-    stretch: np.ndarray
-
-    @property
-    def count(self) -> int:
-        return int(self.radii.shape[0])
-
-    def meetings(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs (ball, point), each (E,), of a ball and a point inside it; the balls ascend."""
-        tree = cKDTree(points)
-        balls, inside = [], []
-        exponents = np.floor(np.log2(self.radii)).astype(int)
-        for exponent in np.unique(exponents):  # balls of similar size together: one radius for the search
-            own = np.flatnonzero(exponents == exponent)
-            found = cKDTree(self.centres[own]).sparse_distance_matrix(
-                tree, float(self.radii[own].max()), output_type="ndarray"
-            )
-            within = found["v"] < self.radii[own[found["i"]]]
-            balls.append(own[found["i"][within]])
-            inside.append(found["j"][within])
-        ball, point = np.concatenate(balls), np.concatenate(inside)
-        order = np.lexsort((point, ball))
-        return ball[order], point[order]
-
-    def nearest(self, points: np.ndarray) -> np.ndarray:
-        """The ball whose centre is nearest to each point (P,)."""
-        return cKDTree(self.centres).query(points)[1]
-
-
-def cover_points(points: np.ndarray, size: int, overlap: float, follow_density: bool = False) -> Cover:
+def cover_points(
+    points: np.ndarray, size: int, overlap: float, follow_density: bool = False, tree: cKDTree | None = None
+) -> Balls:
     """Balls around parts of at most `size` points (P, D), `overlap` times as large as the parts.
 
-    `follow_density`: kernels are narrower where points lie close, and wider where they lie apart.
+    `follow_density`: kernels are narrower where points lie close, and wider where they lie apart. `tree`: of the
+    points, if there is one.
     """
     leaves = _halved(points, [np.arange(points.shape[0])], size)
-    tree = cKDTree(points)
+    tree = cKDTree(points) if tree is None else tree
     for _ in range(ROUNDS):  # parts that reach across a gap have balls full of strangers: cut them at the gap
         cover = _balls(points, leaves, overlap, follow_density)
         held = tree.query_ball_point(cover.centres, cover.radii, return_length=True)
@@ -71,7 +40,9 @@ def cover_points(points: np.ndarray, size: int, overlap: float, follow_density: 
             half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)
         ]
     cover = _balls(points, leaves, overlap, follow_density)
-    return replace(cover, stretch=_measure_stretch(tree, cover.centres, size)) if follow_density else cover
+    if not follow_density:
+        return cover
+    return Balls(cover.centres, cover.radii, _measure_stretch(tree, cover.centres, size))
 
 
 def _measure_stretch(tree: cKDTree, centres: np.ndarray, size: int) -> np.ndarray:
@@ -108,7 +79,7 @@ def _cut(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
     return [sorted_along[axis][:place], sorted_along[axis][place:]]
 
 
-def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float, follow_density: bool) -> Cover:
+def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float, follow_density: bool) -> Balls:
     order, counts = np.concatenate(leaves), np.array([leaf.shape[0] for leaf in leaves])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     own = points[order]
@@ -116,7 +87,7 @@ def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float, follow_
     away = np.linalg.norm(own - np.repeat(centres, counts, axis=0), axis=1)
     reach = np.maximum.reduceat(away, starts)
     least = SMALLEST * _typical(centres, reach, follow_density)
-    return Cover(centres, np.maximum(reach, least) * max(overlap, LEAST), np.ones(len(reach)))
+    return Balls(centres, np.maximum(reach, least) * max(overlap, LEAST), np.ones(len(reach)))
 
 
 def _typical(centres: np.ndarray, reach: np.ndarray, follow_density: bool) -> np.ndarray | float:

@@ -187,19 +187,19 @@ def _solve_batch(
     places = [torch.from_numpy(np.maximum(t, 0)) for t in tables]
     valid = [torch.from_numpy(t >= 0) for t in tables]  # (B, M)
     rows = []
-    for station, place, there in zip(block.stations, places, valid, strict=True):
+    for station, place in zip(block.stations, places, strict=True):
         row = []
-        for other, q, here in zip(block.stations, places, valid, strict=True):
+        for other, q in zip(block.stations, places, strict=True):
             values = small_matrices(evaluator, station, place, other, q, stretch)  # (B, K, M, R, M')
-            mask = (there[:, :, None] & here[:, None])[:, None, :, None, :]
-            row.append((values * mask).flatten(3).flatten(1, 2))
-        rows.append(torch.cat(row, dim=2))
-    matrices = torch.cat(rows, dim=1)  # (B, m, m)
+            row.append(values.flatten(3).flatten(1, 2))
+        rows.append(row[0] if len(row) == 1 else torch.cat(row, dim=2))
+    matrices = rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)  # (B, m, m)
     missing = torch.cat(
         [(~v)[:, None].expand(-1, len(s.requests), -1).flatten(1) for s, v in zip(block.stations, valid, strict=True)],
         dim=1,
     )
-    matrices = matrices + torch.diag_embed(missing.to(matrices))
+    if bool(missing.any()):  # few rows and columns, so they are written over: each pass over all matrices costs
+        matrices = _put_identity(matrices, missing)
     sides = []
     for station, place, there in zip(block.stations, places, valid, strict=True):
         side = targets[torch.from_numpy(station.rows)[:, place]]  # (K, B, M, k), of these places alone
@@ -213,6 +213,18 @@ def _solve_batch(
         weights.append(torch.nn.functional.pad(part, (0, 0, 0, width - place.shape[1])))
         start += count
     return weights, worst
+
+
+def _put_identity(matrices: Tensor, missing: Tensor) -> Tensor:
+    """Matrices (B, m, m) with rows and columns of the identity where `missing` (B, m)."""
+    system, place = torch.nonzero(missing, as_tuple=True)
+    if not matrices.requires_grad:
+        matrices[system, place] = 0.0
+        matrices[system, :, place] = 0.0
+        matrices[system, place, place] = 1.0
+        return matrices
+    here = ~missing
+    return matrices * (here[:, :, None] & here[:, None]) + torch.diag_embed(missing.to(matrices))
 
 
 def small_matrices(

@@ -13,9 +13,10 @@ from cnf.bases.basis import Basis
 from cnf.bases.local import LocalEvaluator, SourceEvaluator, reach_of
 from cnf.constraints import Constraint
 from cnf.errors import BasisError, CnfError
+from cnf.solvers.balls import Balls
 from cnf.solvers.patches import Patches
 from cnf.systems.blended import BlendedExpansion, Members, find_members, member_name, solve_cover
-from cnf.systems.cover import Cover, cover_points
+from cnf.systems.cover import cover_points
 from cnf.systems.formulation import Account, Expansion, Formulation, KnownAccount, Plan, stack_targets, state_entry
 from cnf.systems.nearest import NearestExpansion
 from cnf.systems.patch_systems import PatchBlock, find_stations
@@ -43,16 +44,22 @@ class Patched(Formulation):
         cells = tuple(find_stations(evaluator, basis, constraints, self.layout))
         cover = None
         if self.patches.mode == "blend":
-            every = torch.unique(torch.cat([s.points for cell in cells for s in cell.stations]), dim=0)
-            where, patches = every.detach().to(torch.float64).numpy(), self.patches
+            patches = self.patches
             if patches.follow_density and not isinstance(evaluator, SourceEvaluator):
                 raise BasisError("follow_density needs functions of one kernel of the coordinates: Kernel or Hermite")
-            cover = cover_points(where, patches.size, patches.overlap, patches.follow_density)
+            cover = patches.balls or _laid_out(cells, patches)
         channels, rows = len(basis.space.channels), sum(c.rows for c in constraints)
         return PatchedPlan(self, evaluator, cells, cover, basis.is_symmetric_for(constraints), channels, rows)
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         return self.plan(basis, constraints).restored(state)
+
+
+def _laid_out(cells: Sequence[PatchBlock], patches: Patches) -> Balls:
+    """Balls around the points of all conditions."""
+    every = torch.unique(torch.cat([s.points for cell in cells for s in cell.stations]), dim=0)
+    where = every.detach().to(torch.float64).numpy()
+    return cover_points(where, patches.size, patches.overlap, patches.follow_density)
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class PatchedPlan(Plan):
     formulation: Patched
     evaluator: LocalEvaluator
     cells: tuple[PatchBlock, ...]
-    cover: Cover | None
+    cover: Balls | None
     definite: bool
     channels: int
     rows: int
@@ -114,7 +121,7 @@ class PatchedPlan(Plan):
             members.append(tuple(row))
         return self._blended(self.cover, tuple(members), KnownAccount("Patches blended, from a file", (), 1, self.rows))
 
-    def _blended(self, cover: Cover, members: tuple[tuple[Members, ...], ...], account: Account) -> Expansion:
+    def _blended(self, cover: Balls, members: tuple[tuple[Members, ...], ...], account: Account) -> Expansion:
         return BlendedExpansion(self.evaluator, cover, self.cells, members, self.channels, account)
 
     def _nearest(self, sides: tuple[Tensor, ...]) -> Expansion:

@@ -7,6 +7,7 @@ repair and the check of the finished mesh share.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -20,11 +21,19 @@ CHUNK = 1 << 16  # points whose neighbours are held at once
 
 @dataclass(frozen=True, eq=False)
 class Spacing:
-    """Areas (n,) and spacings (n,) of points: on a square lattice the area of a cell, and its side."""
+    """Areas (n,) and spacings (n,) of points (n, 3): on a square lattice the area of a cell, and its side."""
 
-    tree: cKDTree
+    points: np.ndarray
     areas: np.ndarray
     widths: np.ndarray
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        return cKDTree(self.points)
+
+    def take(self, rows: np.ndarray) -> Spacing:
+        """That of some of the points, as they lie among all of them."""
+        return Spacing(self.points[rows], self.areas[rows], self.widths[rows])
 
     def measure(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Distance of places (P, 3) from the nearest point (P,), and the same in spacings of the points there (P,).
@@ -57,4 +66,6 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
         own = distance[np.arange(len(index)), place] ** 2 / wanted
         # A sheet has half of all points or more; a limb turns away from most of them, and is no thinner for that.
         areas[part] = np.pi * np.minimum(own, 2 * distance[:, every - 1] ** 2 / every)
-    return Spacing(tree, areas, np.sqrt(areas))
+    found = Spacing(points, areas, np.sqrt(areas))
+    found.__dict__["tree"] = tree  # it is there already
+    return found

@@ -15,6 +15,7 @@ points leave undecided.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,8 +23,13 @@ import numpy as np
 
 LEAF, GROUP = 16, 64  # points that are not divided further; places that are summed together
 NARROW = 0.3  # how large points may look from a group of places, radius to distance, to count as one
+WIDE, LARGE = 0.4, 256  # the same of estimates, in single precision
+ROUGH = 0.02  # what these are off by at most; on 10,000 random points 0.013 was seen, 5e-4 to 3e-3 on average
+AT_ONCE = 1 << 16  # leaves that are summed together
 BATCH = 512  # groups whose lists are held at once
 SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+TWICE = np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])  # how often each of these is in a symmetric matrix
+FULL = np.array([[0, 3, 4], [3, 1, 5], [4, 5, 2]])  # where each entry of the matrix is among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,48 +40,59 @@ class WindingNumber:
     normals: np.ndarray
     areas: np.ndarray
     widths: np.ndarray
+    gathered: Sources | None = None  # all that can be summed; None: gathered when first asked for
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P,)."""
-        return self._sum(x, 1)[:, 0]
+        return self._sum(x, 1, NARROW)[:, 0]
+
+    def estimate(self, x: np.ndarray) -> np.ndarray:
+        """(P, 3) -> (P,), off by no more than `ROUGH`, in a third of the time."""
+        return self._sum(x, 1, WIDE, LARGE, np.float32)[:, 0]
+
+    def values_alone(self, x: np.ndarray) -> np.ndarray:
+        """The same, each place by itself: what else is asked has no say in how the tree is cut off. Slow."""
+        return self._sum(x, 1, NARROW, 1)[:, 0]
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P, 4): value and gradient."""
-        return self._sum(x, 4)
+        return self._sum(x, 4, NARROW)
 
     @cached_property
-    def _sources(self) -> _Sources:
-        return _gather(self.points, self.areas[:, None] * self.normals, self.areas, self.widths)
+    def sources(self) -> Sources:
+        return self.gathered or _gather(self.points, self.areas[:, None] * self.normals, self.areas, self.widths)
 
-    def _sum(self, x: np.ndarray, columns: int) -> np.ndarray:
+    def _sum(
+        self, x: np.ndarray, columns: int, narrow: float, group: int = GROUP, precision: type = np.float64
+    ) -> np.ndarray:
         answer = np.empty((len(x), columns))
         if not len(x):
             return answer
-        order, bounds = _divide(x, GROUP)
+        order, bounds = _divide(x, group) if group > 1 else (np.arange(len(x)), np.arange(len(x) + 1))
         for first in range(0, len(bounds) - 1, BATCH):
             groups = bounds[first : first + BATCH + 1]
             for rows, listed in zip(
                 np.split(order[groups[0] : groups[-1]], groups[1:-1] - groups[0]),
-                self._sources.list_for(x, order, groups),
+                self.sources.list_for(x, order, groups, narrow),
                 strict=True,
             ):
-                answer[rows] = self._sources.add_up(x[rows], listed, columns)
+                answer[rows] = self.sources.add_up(x[rows], listed, columns, precision)
         return answer
 
 
 @dataclass(frozen=True, eq=False)
-class _Sources:
+class Sources:
     """Everything that can be summed: the nodes of the tree, numbered like a heap, and behind them the points."""
 
     centres: np.ndarray  # (S, 3)
-    radii: np.ndarray  # (S,), of the ball around the centre that holds the points
+    radii: np.ndarray  # (count,), of the ball around the centre that holds the points
     flow: np.ndarray  # (S, 3), sum of a n
-    spread: np.ndarray  # (S, 6), symmetric part of the sum of a n (p - centre)^T
+    spread: np.ndarray  # (count, 6), symmetric part of the sum of a n (p - centre)^T
     softness: np.ndarray  # (S,), e^2
     leaves: np.ndarray  # bounds of the leaves among the points
     count: int  # nodes
 
-    def list_for(self, x: np.ndarray, order: np.ndarray, bounds: np.ndarray) -> list[np.ndarray]:
+    def list_for(self, x: np.ndarray, order: np.ndarray, bounds: np.ndarray, narrow: float) -> list[np.ndarray]:
         """For each group of places the sources to be summed: large ones far away, single points nearby."""
         starts, sizes = bounds[:-1], np.diff(bounds)
         local, owner = x[order[bounds[0] : bounds[-1]]], np.repeat(np.arange(len(starts)), sizes)
@@ -86,7 +103,7 @@ class _Sources:
         inner = self.count // 2  # nodes from here on are leaves
         while len(group):
             apart = np.sqrt(np.sum((self.centres[node] - middle[group]) ** 2, axis=1)) - reach[group]
-            small = self.radii[node] <= NARROW * apart
+            small = self.radii[node] <= narrow * apart
             taken.append((group[small], node[small]))
             last = ~small & (node >= inner)
             leaf = node[last] - inner
@@ -100,34 +117,48 @@ class _Sources:
         order = np.argsort(owners, kind="stable")
         return np.split(sources[order], np.searchsorted(owners[order], np.arange(1, len(starts))))
 
-    def add_up(self, x: np.ndarray, listed: np.ndarray, columns: int) -> np.ndarray:
+    def add_up(self, x: np.ndarray, listed: np.ndarray, columns: int, precision: type = np.float64) -> np.ndarray:
         """The sum over listed sources (m,) at places (P, 3), with R = c - x and q^2 = R^2 + e^2:
 
         4 pi w = sum (N . R + tr S) / q^3 - 3 R^T S R / q^5. Everything is a product of two matrices, one of the places
         and one of the sources; measured from the middle of the places, so that large coordinates cost no digits.
         """
+        listed = np.sort(listed)
+        many = int(np.searchsorted(listed, self.count))  # nodes of the tree; single points behind them have no S
         middle = x.mean(axis=0)
         x, c = x - middle, self.centres[listed] - middle
-        flow, spread = self.flow[listed], self.spread[listed]
-        full = np.empty((len(listed), 3, 3))
-        for k, (i, j) in enumerate(SYMMETRIC):
-            full[:, i, j] = full[:, j, i] = spread[:, k]
-        turned = np.einsum("mij,mj->mi", full, c)  # S c
-        twice = np.array([1, 1, 1, 2, 2, 2])
+        flow, spread, arm = self.flow[listed], self.spread[listed[:many]], c[:many]
+        turned = np.einsum("mij,mj->mi", spread[:, FULL], arm)  # S c
+        one = np.ones((len(x), 1))
         pairs = np.stack([x[:, i] * x[:, j] for i, j in SYMMETRIC], axis=1)  # (P, 6)
-        square = -2 * x @ c.T + (np.sum(c * c, axis=1) + self.softness[listed]) + np.sum(x * x, axis=1)[:, None]
-        near = 1 / np.sqrt(square)
-        third = near * near * near  # a power would take most of the time
-        fifth = third / square
-        straight = (np.sum(flow * c, axis=1) + spread[:, :3].sum(axis=1)) - x @ flow.T  # N . R + tr S
-        bent = pairs @ (twice * spread).T - 2 * x @ turned.T + np.sum(c * turned, axis=1)  # R^T S R
-        total = np.einsum("pm,pm->p", straight, third) - 3 * np.einsum("pm,pm->p", bent, fifth)
+        height = np.einsum("md,md->m", flow, c)
+        height[:many] += spread[:, :3].sum(axis=1)
+
+        def product(of_places: Sequence[np.ndarray], of_sources: Sequence[np.ndarray]) -> np.ndarray:
+            rows: np.ndarray = np.concatenate(of_sources, axis=1).astype(precision)
+            return np.concatenate(of_places, axis=1).astype(precision) @ rows.T  # (P, m)
+
+        far = np.einsum("md,md->m", c, c) + self.softness[listed]
+        square = product([x, one, pairs[:, :3].sum(axis=1)[:, None]], [-2 * c, far[:, None], np.ones((len(c), 1))])
+        straight = product([x, one], [-flow, height[:, None]])  # N . R + tr S
+        bent = product(  # R^T S R
+            [pairs, x, one], [TWICE * spread, -2 * turned, np.einsum("md,md->m", arm, turned)[:, None]]
+        )
+        bent /= square[:, :many]
+        third = np.sqrt(square)
+        third *= square
+        np.reciprocal(third, out=third)
         if columns == 1:
-            return total[:, None] / (4 * np.pi)
+            straight[:, :many] -= 3 * bent
+            return np.einsum("pm,pm->p", straight, third)[:, None] / (4 * np.pi)
         # d/dR: N / q^3 - 6 S R / q^5 + R (15 R^T S R / q^7 - 3 (N . R + tr S) / q^5); d/dx is its negative.
-        along = 15 * bent * fifth / square - 3 * straight * fifth
-        slope = third @ flow - 6 * (fifth @ turned) + along @ c - along.sum(axis=1)[:, None] * x
-        mixed = fifth @ spread  # (P, 6)
+        fifth = third / square
+        along = -3 * straight * fifth
+        along[:, :many] += 15 * bent * fifth[:, :many]
+        straight[:, :many] -= 3 * bent
+        total = np.einsum("pm,pm->p", straight, third)
+        slope = third @ flow - 6 * (fifth[:, :many] @ turned) + along @ c - along.sum(axis=1)[:, None] * x
+        mixed = fifth[:, :many] @ spread  # (P, 6)
         for k, (i, j) in enumerate(SYMMETRIC):
             slope[:, i] += 6 * mixed[:, k] * x[:, j]
             if i != j:
@@ -148,7 +179,11 @@ def _divide(points: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
         moved = points[order]
         owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         sides = np.maximum.reduceat(moved, bounds[:-1]) - np.minimum.reduceat(moved, bounds[:-1])
-        order = order[np.lexsort((moved[np.arange(count), np.argmax(sides, axis=1)[owner]], owner))]
+        axis = np.argmax(sides, axis=1)
+        low = np.minimum.reduceat(moved, bounds[:-1])[np.arange(len(axis)), axis]
+        wide = np.maximum(sides[np.arange(len(axis)), axis], np.finfo(float).tiny)
+        share = (moved[np.arange(count), axis[owner]] - low[owner]) / wide[owner]  # 0 to 1
+        order = order[np.argsort(owner + 0.999 * share)]  # one number to sort by, in half the time of two
     return order, _bounds(count, depth)
 
 
@@ -156,26 +191,63 @@ def _bounds(count: int, level: int) -> np.ndarray:
     return np.arange(2**level + 1) * count // 2**level
 
 
-def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.ndarray) -> _Sources:
-    """The tree over the points and its moments."""
+def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.ndarray) -> Sources:
+    """The tree over the points and its moments: of leaves from their points, of other nodes from their two halves."""
     order, leaves = _divide(points, LEAF)
+    depth, count = int(np.log2(len(leaves) - 1)), len(points)
     points, flow, areas, soft = points[order], flow[order], areas[order], widths[order] ** 2
-    depth = int(np.log2(len(leaves) - 1))
-    parts: list[tuple[np.ndarray, ...]] = []
-    for level in range(depth + 1):
-        bounds = _bounds(len(points), level)
-        start, owner = bounds[:-1], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-        weight = np.add.reduceat(areas, start)
-        centre = np.add.reduceat(areas[:, None] * points, start, axis=0) / weight[:, None]
-        arm = points - centre[owner]
-        radius = np.sqrt(np.maximum.reduceat(np.sum(arm * arm, axis=1), start))
-        moment = np.stack([(flow[:, i] * arm[:, j] + flow[:, j] * arm[:, i]) / 2 for i, j in SYMMETRIC], axis=1)
-        parts.append(
-            (
-                *(centre, radius, np.add.reduceat(flow, start), np.add.reduceat(moment, start)),
-                np.add.reduceat(areas * soft, start) / weight,
-            )
-        )
-    parts.append((points, np.zeros(len(points)), flow, np.zeros((len(points), 6)), soft))
-    centres, radii, flows, spread, softness = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Sources(centres, radii, flows, spread, softness, leaves, 2 ** (depth + 1) - 1)
+    weights, centres, flows, spreads, softness = _sum_leaves(points, flow, areas, soft, leaves)
+    levels = [(centres, flows, spreads, softness)]
+    for _ in range(depth):
+        middle, both = centres, weights.reshape(-1, 2)
+        weights = both.sum(axis=1)
+        share = both / weights[:, None]  # (n, 2)
+        centres = np.einsum("nk,nkd->nd", share, middle.reshape(-1, 2, 3))
+        spreads = (spreads + _symmetric(flows, middle - np.repeat(centres, 2, axis=0))).reshape(-1, 2, 6).sum(axis=1)
+        flows = flows.reshape(-1, 2, 3).sum(axis=1)
+        softness = (share * softness.reshape(-1, 2)).sum(axis=1)
+        levels.append((centres, flows, spreads, softness))
+    levels.reverse()
+    radii = [_reach_of(points, centres, _bounds(count, level)) for level, (centres, *_) in enumerate(levels)]
+    nodes = [np.concatenate(column) for column in zip(*levels, strict=True)]
+    return Sources(
+        centres=np.concatenate([nodes[0], points]),
+        radii=np.concatenate(radii),
+        flow=np.concatenate([nodes[1], flow]),
+        spread=nodes[2],
+        softness=np.concatenate([nodes[3], soft]),
+        leaves=leaves,
+        count=2 ** (depth + 1) - 1,
+    )
+
+
+def _sum_leaves(
+    points: np.ndarray, flow: np.ndarray, areas: np.ndarray, soft: np.ndarray, leaves: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Areas (n,), centres (n, 3), flow (n, 3), spread (n, 6) and softness (n,) of the leaves."""
+    parts = []
+    for first in range(0, len(leaves) - 1, AT_ONCE):
+        bounds = leaves[first : first + AT_ONCE + 1]
+        rows, start = slice(bounds[0], bounds[-1]), bounds[:-1] - bounds[0]
+        weight = np.add.reduceat(areas[rows], start)
+        centre = np.add.reduceat(areas[rows, None] * points[rows], start, axis=0) / weight[:, None]
+        moments = _symmetric(flow[rows], points[rows] - np.repeat(centre, np.diff(bounds), axis=0))
+        sums = np.add.reduceat(flow[rows], start), np.add.reduceat(moments, start)
+        parts.append((weight, centre, *sums, np.add.reduceat(areas[rows] * soft[rows], start) / weight))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _reach_of(points: np.ndarray, centres: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The largest distance of a portion's points from its centre, (n,)."""
+    square, owner = np.zeros(len(points)), np.repeat(np.arange(len(centres)), np.diff(bounds))
+    for axis in range(3):  # one coordinate at a time: this is the largest array of the tree
+        arm = centres[owner, axis]
+        arm -= points[:, axis]
+        arm *= arm
+        square += arm
+    return np.sqrt(np.maximum.reduceat(square, bounds[:-1]))
+
+
+def _symmetric(flow: np.ndarray, arm: np.ndarray) -> np.ndarray:
+    """Symmetric part of flow arm^T, (n, 6)."""
+    return np.stack([(flow[:, i] * arm[:, j] + flow[:, j] * arm[:, i]) / 2 for i, j in SYMMETRIC], axis=1)

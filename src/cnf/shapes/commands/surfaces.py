@@ -53,6 +53,11 @@ def reconstruct(
     points: Annotated[
         int | None, typer.Option(min=4, help="Use at most so many points, evenly spread; default: all.")
     ] = None,
+    part: Annotated[
+        int | None,
+        typer.Option(help="Solve and mesh more than twice so many points in parts of about so many; default: 50000."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that do these parts.")] = 1,
     merge: Annotated[
         float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
     ] = 1e-9,
@@ -107,6 +112,8 @@ def reconstruct(
         flatness=flatness,
         refinements=refine,
         close=not open_rims,
+        part=part,
+        workers=workers,
     )
     say(f"\nwritten: {', '.join(map(str, write_results(made, target, look)))}")
     check_exact(made)

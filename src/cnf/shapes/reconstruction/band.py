@@ -18,6 +18,7 @@ from cnf.errors import ConstraintError
 from cnf.shapes.reconstruction.cubes import CORNERS, FACES
 from cnf.shapes.reconstruction.lengths import FINEST
 
+NOTHING = 1e-12  # grid steps: smaller values are zero, for two portions that round in two ways must see one sign
 Values = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
 CHUNK = 1 << 17  # points per call of the field: bounds the memory it may need
 AROUND = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(1, -1, 3)  # a cell and its neighbours
@@ -45,10 +46,6 @@ class Grid:
         return np.stack(np.unravel_index(numbers, self.shape), axis=-1)
 
 
-Nodes = tuple[np.ndarray, np.ndarray]  # numbers of nodes (n,), ascending, and the values there (n,)
-NO_NODES: Nodes = (np.zeros(0, dtype=np.int64), np.zeros(0))
-
-
 @dataclass(frozen=True, eq=False)
 class Portion:
     """A box of cells that is worked on by itself: from `lower` up to, not including, `upper`, both (3,)."""
@@ -56,7 +53,7 @@ class Portion:
     lower: np.ndarray
     upper: np.ndarray
     entries: np.ndarray  # numbers of cells in it to which the surface leads from elsewhere
-    known: Nodes  # values that cells around it have found already: what two portions see must be the same
+    side_values: Values  # the field at places on its sides, found in the same way by all who look there
 
     def holds(self, cells: np.ndarray) -> np.ndarray:
         """Whether cells (n, 3) are in it, (n,)."""
@@ -77,7 +74,6 @@ class Band:
     evaluations: int  # points at which the field was asked
     cut: int  # cells the surface leads into but which lie farther than `reach` from every seed, or off the grid
     beyond: np.ndarray  # numbers of cells of other portions into which the surface leads
-    sides: Nodes  # what was found at nodes that other portions look at too
 
 
 def lay_grid(lower: np.ndarray, upper: np.ndarray, resolution: int, reach: float) -> Grid:
@@ -110,7 +106,7 @@ def follow(
     """
     top = np.array(grid.shape) - 2  # the last cell
     tree = cKDTree(seeds) if tree is None else tree
-    known = _KnownNodes(values, grid, NO_NODES if portion is None else portion.known)
+    known = _KnownNodes(values, grid, portion)
     held = np.floor((seeds - grid.origin) / grid.step).astype(np.int64)
     if np.any(held < 0) or np.any(held > top):
         raise ConstraintError(f"{np.sum(np.any((held < 0) | (held > top), axis=1))} seeds lie outside the given box")
@@ -151,10 +147,10 @@ def follow(
         opening, wave = False, np.sort(np.concatenate(following))
         if report is not None:
             report(f"following the surface: {known.evaluations} values, {len(wave)} cells ahead")
-    evaluations, sides = known.evaluations, NO_NODES if portion is None else known.on_sides(portion)
+    evaluations = known.evaluations
     del known, seen  # of millions of cells these are most of the memory
     numbers, values_there = np.concatenate([*cells, wave]), np.concatenate([*corners, np.empty((0, 8))])
-    return Band(grid, grid.split(numbers), values_there, evaluations, cut, np.concatenate(beyond), sides)
+    return Band(grid, grid.split(numbers), values_there, evaluations, cut, np.concatenate(beyond))
 
 
 def _changes(inside: np.ndarray, face: np.ndarray) -> np.ndarray:
@@ -185,15 +181,10 @@ class _SortedSet:
 class _KnownNodes:
     """The values at nodes, asked once each; kept like a `_SortedSet`, with the values beside."""
 
-    def __init__(self, values: Values, grid: Grid, given: Nodes) -> None:
-        self.values, self.grid, self.evaluations = values, grid, 0
-        self.parts = [given, NO_NODES]  # large, recent
-
-    def on_sides(self, portion: Portion) -> Nodes:
-        """What is known on the sides of a portion."""
-        numbers, found = _merge(*self.parts)
-        touching = portion.touches(self.grid.split(numbers)).any(axis=1)
-        return numbers[touching], found[touching]
+    def __init__(self, values: Values, grid: Grid, portion: Portion | None) -> None:
+        self.values, self.grid, self.portion, self.evaluations = values, grid, portion, 0
+        empty = (np.zeros(0, dtype=np.int64), np.zeros(0))
+        self.parts = [empty, empty]  # large, recent
 
     def look_up(self, cells: np.ndarray) -> np.ndarray:
         """Values (n, 8) at the corners of cells (n, 3)."""
@@ -204,12 +195,22 @@ class _KnownNodes:
             there = _contains(keys, asked)
             answer[there] = known[np.searchsorted(keys, asked[there])]
         new = np.isnan(answer)
-        answer[new] = evaluate(self.values, self.grid.place(self.grid.split(asked[new])))
+        answer[new] = self._ask(self.grid.split(asked[new]))
         self.evaluations += int(new.sum())
         large, recent = self.parts
         recent = _merge(recent, (asked[new], answer[new]))
-        self.parts = [_merge(large, recent), NO_NODES] if 4 * len(recent[0]) > len(large[0]) else [large, recent]
+        self.parts = [_merge(large, recent), _merge(())] if 4 * len(recent[0]) > len(large[0]) else [large, recent]
         return answer[back].reshape(numbers.shape)
+
+    def _ask(self, nodes: np.ndarray) -> np.ndarray:
+        """The field at nodes (n, 3), (n,)."""
+        places, found = self.grid.place(nodes), np.empty(len(nodes))
+        apart = np.zeros(len(nodes), dtype=bool) if self.portion is None else self.portion.touches(nodes).any(axis=1)
+        found[~apart] = evaluate(self.values, places[~apart])
+        if self.portion is not None:
+            found[apart] = evaluate(self.portion.side_values, places[apart])
+        found[np.abs(found) < NOTHING * self.grid.step] = 0.0
+        return found
 
 
 def evaluate(values: Values, points: np.ndarray) -> np.ndarray:

@@ -11,17 +11,36 @@ import torch
 from scipy.spatial import cKDTree
 
 import cnf
+from cnf.field import ConstrainedField
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.surface import local_mean
 from cnf.solution import Solution
+from cnf.solvers import Method
+
+BLEND = cnf.solvers.Patches(mode="blend", follow_density=True)
+METHODS: dict[str, Method] = {
+    "sparse": cnf.solvers.Auto(),
+    "blend": BLEND,
+    "local": cnf.solvers.Patches(mode="local"),
+}
 
 
-def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset: float) -> Solution:
-    """The field: channel d is the surface's, the others carry what the attributes have beyond their local means."""
+def solve_surface(
+    cloud: Prepared,
+    mode: str,
+    method: Method,
+    radius: float,
+    offset: float,
+    means: np.ndarray | None = None,
+) -> Solution:
+    """The field: channel d is the surface's, the others carry what the attributes have beyond their local means.
+
+    `means` (P, k): these, if the points are some of a larger cloud's.
+    """
     columns = np.empty((len(cloud), 0))
     if cloud.attributes:
         values = np.concatenate([*cloud.attributes.values()], axis=1)
-        columns = values - local_mean(cKDTree(cloud.points), values, cloud.points)
+        columns = values - (local_mean(cKDTree(cloud.points), values, cloud.points) if means is None else means)
     space = cnf.Space("x y z", " ".join(["d", *(f"a{k}" for k in range(columns.shape[1]))]))
     # Points in two groups: those with a normal to meet, and those whose estimated one is doubtful and left free.
     groups = {"": np.flatnonzero(cloud.trusted), " at points without normals": np.flatnonzero(~cloud.trusted)}
@@ -53,10 +72,5 @@ def solve_surface(cloud: Prepared, mode: str, solver: str, radius: float, offset
             at, wanted = torch.from_numpy(cloud.points[rows]), torch.from_numpy(column[rows])
             constraints.append(space.constraint(f"a{k}", at=at, equals=wanted, name=f"attribute {name}{group}"))
     basis = cnf.bases.Hermite(space, constraints, cnf.kernels.Wendland(1, radius))
-    solvers = {
-        "sparse": cnf.solvers.Auto(),
-        "blend": cnf.solvers.Patches(mode="blend", follow_density=True),
-        "local": cnf.solvers.Patches(mode="local"),
-    }
-    made = cnf.ConstrainedField(basis, constraints, solver=solvers[solver]).eval()
+    made = ConstrainedField(basis, constraints, solver=method).eval()
     return made.solution

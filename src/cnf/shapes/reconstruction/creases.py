@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 from cnf.meshes.mesh import unit_rows
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.clouds.spacing import Spacing
-from cnf.shapes.reconstruction.pieces import (
+from cnf.shapes.reconstruction.sides import (
     MOST,
     Quadrics,
     Sorted,

@@ -1,9 +1,10 @@
 """A large cloud cut into parts that are solved, and meshed, one after the other: memory for one of them at a time.
 
 In come a prepared cloud and the grid that its surface is extracted on; out go `Part`s, boxes of cells with about as
-many points in each, and a `PartedSurface`, which is the field of whichever part a place lies in. The field of a part is
-solved for the points in its box and for those around it, up to a support away, so that on either side of a seam the
-same balls hold nearly the same points; inside from outside is told by all points everywhere (`Guide`).
+many points in each, and a `PartedSurface`, which is the field of whichever part a place lies in. The balls of all
+patches are laid out once, for the whole cloud; a part solves those that its box meets, each for all points in it. So
+the field is that of the whole cloud, wherever it was cut; inside from outside is told by all points everywhere
+(`Guide`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from cnf.errors import CnfError
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.band import Grid
-from cnf.shapes.reconstruction.conditions import solve_surface
-from cnf.shapes.reconstruction.lengths import typical_reach
-from cnf.shapes.reconstruction.surface import Guide, Surface
+from cnf.shapes.reconstruction.conditions import BLEND, solve_surface
+from cnf.shapes.reconstruction.surface import REACH, Guide, Surface, local_mean, rows_in_box
 from cnf.solution import Solution
+from cnf.solvers.balls import Balls
+from cnf.systems.cover import cover_points
 from cnf.threads import one_thread_each
 
-PART, LEAST_PART = 250_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
+NEARBY = 2.5  # supports around a part, farther than the surface is followed: the points there are all it has to know
+PART, LEAST_PART = 50_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +74,8 @@ class PartedSurface:
     grid: Grid
     parts: Sequence[Part]
     guide: Guide
-    mode: str  # of the normals
-    offset: float
-    support: float  # typical of all points
-    neighbours: int | None  # in the support of each part; None: all parts have that of the whole
+    balls: Balls  # of the patches of the whole cloud
+    support: float
     counted: list[int] = field(default_factory=lambda: [0])
     certificates: dict[int, Certificate] = field(default_factory=dict)  # of the parts that were solved
 
@@ -106,25 +107,34 @@ class PartedSurface:
         """The surface of one part."""
         if number not in self._last:
             self._last.clear()  # before the next one is solved: there is room for one
-            chosen = self._around(self.parts[number])
-            cloud = take_points(self.cloud, chosen)
-            radius = self.support if self.neighbours is None else typical_reach(cloud.points, self.neighbours)
+            rows, balls = self._around(self.parts[number])
+            cloud = take_points(self.cloud, rows)
+            method = replace(BLEND, balls=balls)
             with one_thread_each():
-                solution = solve_surface(cloud, self.mode, "blend", radius, self.offset)
+                solution = solve_surface(cloud, "exact", method, self.support, 0.0, self._means(cloud))
             self.certificates[number] = solution.certificate.settled()
-            self._last[number] = Surface(
-                solution, cloud.points, cloud.normals, self.support, self.counted, given=self.guide
-            )
+            part, margin = self.parts[number], NEARBY * self.support
+            near = self.guide.near(self.grid.place(part.lower) - margin, self.grid.place(part.upper) + margin)
+            self._last[number] = Surface(solution, cloud.points, cloud.normals, self.support, given=near)
         return self._last[number]
 
-    def _around(self, part: Part) -> np.ndarray:
-        """Numbers of the points in the box of a part, and up to a support around it."""
-        low, high = self.grid.place(part.lower) - self.support, self.grid.place(part.upper) + self.support
-        within = np.ones(len(self.cloud), dtype=bool)
-        for axis in range(3):
-            column = self.cloud.points[:, axis]
-            within &= (column >= low[axis]) & (column <= high[axis])
-        return np.flatnonzero(within)
+    def _around(self, part: Part) -> tuple[np.ndarray, Balls]:
+        """The balls that speak in a part, and the numbers of all points in them."""
+        low, high = self.grid.place(part.lower), self.grid.place(part.upper)
+        balls = self.balls.near_box(low, high, REACH * self.support)
+        low = (balls.centres - balls.radii[:, None]).min(axis=0, initial=np.inf)
+        high = (balls.centres + balls.radii[:, None]).max(axis=0, initial=-np.inf)
+        rows = rows_in_box(self.cloud.points, low, high)
+        held = np.zeros(len(rows), dtype=bool)
+        held[balls.meetings(self.cloud.points[rows])[1]] = True
+        return rows[held], balls
+
+    def _means(self, cloud: Prepared) -> np.ndarray | None:
+        """The local means of the attributes at some of the points (n, 3), over all points: (n, k)."""
+        if not cloud.attributes:
+            return None
+        every = np.concatenate([*self.cloud.attributes.values()], axis=1)
+        return local_mean(self.spacing.tree, every, cloud.points)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """(P, 3) -> (P,): negative inside, positive outside."""
@@ -150,8 +160,30 @@ class PartedSurface:
 
     @property
     def certificate(self) -> Certificate:
-        """Of all parts that were solved together: the worst of each kind of condition."""
-        return join_certificates([self.certificates[number] for number in sorted(self.certificates)])
+        """Of all parts that were solved together: the worst of each kind of condition.
+
+        Conditions near a seam are in several parts, and count once.
+        """
+        parts = [self.certificates[number] for number in sorted(self.certificates)]
+        once = len(self.cloud) * (1 + sum(values.shape[1] for values in self.cloud.attributes.values()))
+        once += 3 * int(self.cloud.trusted.sum())
+        lost = sum(part.conditions - part.rank for part in parts)
+        unseen = sum(part.conditions - part.measured for part in parts)
+        joined = join_certificates(parts)
+        return replace(
+            joined,
+            conditions=once,
+            functions=once,
+            measured=max(0, once - unseen),
+            findings=replace(joined.findings, rank=max(0, once - lost)),
+        )
+
+
+def lay_balls(guide: Guide) -> Balls:
+    """Those of the patches of a whole cloud."""
+    points = guide.spacing.points
+    points = points[np.lexsort(points.T[::-1])]  # as the conditions of a cloud in one piece are sorted
+    return cover_points(points, BLEND.size, BLEND.overlap, BLEND.follow_density, guide.spacing.tree)
 
 
 def take_points(cloud: Prepared, rows: np.ndarray) -> Prepared:

@@ -1,8 +1,8 @@
-"""Smooth pieces of a surface around places where it may have a crease, each as a quadric.
+"""The work of one part of a large cloud: its field is solved, measured and meshed, wherever there is room for it.
 
-In come points with unit normals; out go, around each place, the neighbours sorted into pieces by their normals, and a
-quadric through each piece with its normals as gradients. Planes, spheres and cylinders are met to rounding, so what is
-continued beyond the points of a piece, to where it meets the next, is right for these.
+In comes an `Asked`; out goes a `Piece`, plain arrays. Two parts see the same along their common side, by construction:
+they have the same balls there, ask the field at nodes on the side one by one, and split no edge in it. So pieces
+fit, whoever makes them and in whichever order.
 """
 
 from __future__ import annotations
@@ -12,160 +12,117 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-AROUND = 44  # points around a place that are sorted into pieces
-MOST, FEWEST = 4, 6  # pieces at a place; points of a piece
-LINK = 14.0  # degrees between the normals of two points on one piece
-LONG = 2.2  # spacings between them
-ARC = 0.06  # sine of the angle between a chord and the arc that the two normals at its ends belong to
-SEEN, OWN = 10, 0.4  # neighbours by which a normal is judged; share of them that must fit it
-WIDE = 0.5  # cosine: neighbours that turn away farther do not judge
-RIDGE = 1e-9  # what keeps terms that the points say nothing about at zero
-TERMS = 10
-ROUNDS, SPARED = 3, 0.01  # of a fit; how far a gradient may always be from its normal
+from cnf.certificate.certificate import Certificate
+from cnf.execution import Shared
+from cnf.meshes.mesh import Mesh
+from cnf.shapes.reconstruction.band import Band, Portion, follow
+from cnf.shapes.reconstruction.clock import Clock
+from cnf.shapes.reconstruction.cubes import triangulate_named
+from cnf.shapes.reconstruction.measuring import Errors, attributes_at, measure_at_points
+from cnf.shapes.reconstruction.parts import PartedSurface
+from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
+from cnf.shapes.reconstruction.surface import Surface
 
 
 @dataclass(frozen=True, eq=False)
-class Sorted:
-    """Neighbours of places, and the piece each is on."""
+class Asked:
+    """A part by its number: from its points, if it is the `first` time, and from cells that the surface leads into."""
 
-    rows: np.ndarray  # (n, AROUND) numbers of points
-    piece: np.ndarray  # (n, AROUND), -1 for none
-    firm: np.ndarray  # (n, AROUND) bool: whether its normal counts, or only its place
-
-    def take(self, rows: np.ndarray) -> Sorted:
-        return Sorted(self.rows[rows], self.piece[rows], self.firm[rows])
+    number: int
+    entries: np.ndarray
+    first: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Quadrics:
-    """f = 0 with |grad f| near 1, in lengths of `scale` from `centre`; pieces that there are not are NaN."""
+class Piece:
+    """What came of it; `shared` are vertices in its sides, with `names` by which other pieces know them."""
 
-    centre: np.ndarray  # (n, 3)
-    scale: np.ndarray  # (n,)
-    terms: np.ndarray  # (n, MOST, TERMS)
-    misfit: np.ndarray  # (n, MOST): how far gradients are from normals, root mean square
-
-    def at(self, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the quadrics numbered (P,): values (P, MOST), in lengths of x, and gradients (P, MOST, 3) at x (P, 3)."""
-        local = (x - self.centre[rows]) / self.scale[rows, None]
-        basis, slopes = list_terms(local), list_slopes(local)
-        terms = self.terms[rows]
-        values = np.einsum("pkt,pt->pk", terms, basis) * self.scale[rows, None]
-        return values, np.einsum("pkt,pdt->pkd", terms, slopes)
-
-    def take(self, rows: np.ndarray) -> Quadrics:
-        return Quadrics(self.centre[rows], self.scale[rows], self.terms[rows], self.misfit[rows])
-
-
-def list_terms(y: np.ndarray) -> np.ndarray:
-    """The monomials up to degree two at y (..., 3): (..., TERMS)."""
-    a, b, c = (y[..., k] for k in range(3))
-    return np.stack([np.ones_like(a), a, b, c, a * a, b * b, c * c, a * b, a * c, b * c], axis=-1)
+    number: int
+    vertices: np.ndarray  # (V, 3)
+    attributes: dict[str, np.ndarray]  # normals and others at the vertices
+    faces: np.ndarray  # (F, 3)
+    shared: np.ndarray  # (s,)
+    names: np.ndarray  # (s,)
+    seeded: np.ndarray  # vertices that are nearest to a point
+    missed: np.ndarray  # numbers of points that no vertex is near
+    cells: np.ndarray  # numbers of the cells that hold the surface
+    beyond: np.ndarray  # numbers of cells of other parts into which it leads
+    cut: int
+    errors: Errors
+    certificate: Certificate
+    evaluations: int
+    seconds: dict[str, float]
 
 
-def list_slopes(y: np.ndarray) -> np.ndarray:
-    """Their gradients (..., 3, TERMS)."""
-    a, b, c = (y[..., k] for k in range(3))
-    zero, one = np.zeros_like(a), np.ones_like(a)
-    rows = [
-        [zero, one, zero, zero, 2 * a, zero, zero, b, c, zero],
-        [zero, zero, one, zero, zero, 2 * b, zero, a, zero, c],
-        [zero, zero, zero, one, zero, zero, 2 * c, zero, a, b],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+@dataclass(frozen=True)
+class MeshPart:
+    """The work: of a surface, followed up to `reach` from the points, with faces as flat as `flatness` steps."""
 
+    surface: Shared[PartedSurface]
+    reach: float
+    flatness: float
 
-def find_sound(tree: cKDTree, normals: np.ndarray) -> np.ndarray:
-    """The points (P,) bool whose normals fit the places of the points around.
-
-    Through two points with normals at their ends there is an arc if the chord is at right angles to the sum of the
-    normals. Normals that were interpolated across a crease do not pass.
-    """
-    points = tree.data
-    fits = np.zeros(len(points), dtype=bool)
-    for start in range(0, len(points), 1 << 15):
-        part = slice(start, start + (1 << 15))
-        index = tree.query(points[part], k=[*range(2, min(SEEN + 1, tree.n) + 1)])[1]
-        cosine = np.einsum("pkd,pd->pk", normals[index], normals[part])
-        arc = np.where(
-            cosine > WIDE, _arc(points[part][:, None], points[index], normals[part][:, None], normals[index]), 1
+    def __call__(self, asked: Asked) -> Piece:
+        clock, whole = Clock(), self.surface.open()
+        part, local = whole.parts[asked.number], whole.solve(asked.number)
+        before = local.counted[0]
+        clock.stop("solve")
+        rows = part.rows if asked.first else part.rows[:0]
+        errors = measure_at_points(local, whole.points[rows], whole.normals[rows], whole.cloud.trusted[rows])
+        clock.stop("certificate")
+        portion = Portion(part.lower, part.upper, asked.entries, local.values_alone)
+        band = follow(local.values, whole.points[rows], whole.grid, self.reach, None, portion, local.spacing.tree)
+        clock.stop("extraction")
+        mesh, names = self._mesh(local, band, portion, clock)
+        attributes = {NORMALS: mesh.attributes[NORMALS], **attributes_at(local, whole.cloud, mesh.vertices)}
+        seeded, missed = _hold_against(mesh, whole.points, rows, whole.grid.step)
+        clock.stop("attributes")
+        shared = np.flatnonzero(names >= 0)
+        return Piece(
+            number=asked.number,
+            vertices=mesh.vertices,
+            attributes=attributes,
+            faces=mesh.faces,
+            shared=shared,
+            names=names[shared],
+            seeded=seeded,
+            missed=missed,
+            cells=whole.grid.number(band.cells),
+            beyond=band.beyond,
+            cut=band.cut,
+            errors=errors,
+            certificate=whole.certificates[asked.number],
+            evaluations=local.counted[0] - before,
+            seconds=clock.seconds,
         )
-        fits[part] = np.quantile(arc, OWN, axis=1) <= ARC
-    return fits
+
+    def _mesh(self, local: Surface, band: Band, portion: Portion, clock: Clock) -> tuple[Mesh, np.ndarray]:
+        """Triangles on the zero set, and the names (V,) of vertices in the sides, -1 for others."""
+        grid, step = band.grid, band.grid.step
+        if not len(band.cells):
+            return Mesh(np.empty((0, 3)), np.empty((0, 3), np.int64), {NORMALS: np.empty((0, 3))}), np.empty(0, int)
+        nodes, faces, names = triangulate_named(band.cells, band.values, grid.shape)
+        names = np.where(_on_sides(portion, names, grid.shape), names, -1)
+        clock.stop("extraction")
+        mesh = project(Mesh(grid.place(nodes), faces), local.slopes, 0.5 * step).mesh
+        clock.stop("projection")
+        if self.flatness:
+            mesh = refine(mesh, local.slopes, 0.5 * step, self.flatness * step, shared=names >= 0).mesh
+        clock.stop("refinement")
+        return mesh, np.concatenate([names, np.full(len(mesh.vertices) - len(names), -1)])
 
 
-def _arc(p: np.ndarray, q: np.ndarray, m: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Half the sine between chords from p to q (..., 3) and the sum of the normals m, n (..., 3)."""
-    way = q - p
-    length = np.sqrt(np.einsum("...d,...d->...", way, way))
-    return 0.5 * np.abs(np.einsum("...d,...d->...", way, m + n)) / np.maximum(length, 1e-300)
+def _on_sides(portion: Portion, names: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Which vertices (V,), by their names, are on grid edges within the sides of a portion."""
+    node, axis = np.divmod(np.maximum(names, 0), 3)
+    touching = portion.touches(np.stack(np.unravel_index(node, shape), axis=1))
+    touching[np.arange(len(names)), axis] = False  # an edge that ends on a side is not in it
+    return touching.any(axis=1) & (names >= 0)
 
 
-def sort_around(
-    tree: cKDTree, normals: np.ndarray, sound: np.ndarray, places: np.ndarray, widths: np.ndarray
-) -> Sorted:
-    """Sort the neighbours of places (n, 3), where points are `widths` (n,) apart, into pieces."""
-    rows = tree.query(places, k=[*range(1, min(AROUND, tree.n) + 1)])[1]
-    points, count = tree.data, rows.shape[1]
-    p, n = points[rows], normals[rows]
-    cosine = np.einsum("pid,pjd->pij", n, n)
-    square = np.einsum("pid,pid->pi", p - places[:, None], p - places[:, None])
-    inner = np.einsum("pid,pjd->pij", p - places[:, None], p - places[:, None])
-    apart = np.sqrt(np.maximum(square[:, :, None] + square[:, None, :] - 2 * inner, 0))
-    own = np.einsum("pid,pid->pi", p - places[:, None], n)
-    cross = np.einsum("pid,pjd->pij", p - places[:, None], n)  # p_i . n_j
-    chord = cross.transpose(0, 2, 1) - own[:, :, None] + own[:, None, :] - cross  # (p_j - p_i) . (n_i + n_j)
-    linked = cosine > np.cos(np.radians(LINK))
-    linked &= (apart < LONG * widths[:, None, None]) & (
-        np.abs(chord) <= 2 * ARC * apart + 1e-12 * widths[:, None, None]
-    )
-    good = sound[rows]
-    linked &= good[:, :, None] & good[:, None, :]
-    label = np.where(good, np.arange(count), count)
-    while True:
-        spread = np.where(linked, label[:, None, :], count).min(axis=2)
-        spread = np.minimum(spread, label)
-        if np.array_equal(spread, label):
-            break
-        label = spread
-    size = np.zeros((len(places), count + 1), dtype=np.int64)
-    np.add.at(size, (np.arange(len(places))[:, None], label), 1)
-    size[:, count] = 0
-    size[size < FEWEST] = 0
-    order = np.argsort(-size, axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(count + 1)[None], axis=1)
-    piece = np.take_along_axis(rank, label, axis=1)
-    there = np.take_along_axis(size, label, axis=1) > 0
-    return Sorted(rows, np.where(there & (piece < MOST), piece, -1), good)
-
-
-def fit_quadrics(
-    points: np.ndarray, normals: np.ndarray, places: np.ndarray, widths: np.ndarray, given: Sorted
-) -> Quadrics:
-    """A quadric through every piece, by least squares that count near points most.
-
-    A normal that does not fit what the others of the piece say counts little in a second round and a third.
-    """
-    local = (points[given.rows] - places[:, None]) / widths[:, None, None]
-    wanted = normals[given.rows]
-    near = np.exp(-np.einsum("pkd,pkd->pk", local, local) / 4)
-    values, slopes = list_terms(local), list_slopes(local)
-    terms, misfit = np.full((len(places), MOST, TERMS), np.nan), np.full((len(places), MOST), np.nan)
-    for k in range(MOST):
-        mine = ((given.piece == k) & given.firm).sum(axis=1) >= FEWEST
-        v, g, n = values[mine], slopes[mine], wanted[mine]
-        on, firm = (given.piece == k)[mine], given.firm[mine] & (given.piece == k)[mine]
-        weight = near[mine] * on / np.maximum((near[mine] * on).sum(axis=1, keepdims=True), 1e-300)
-        trust = firm.astype(np.float64)
-        for _ in range(ROUNDS):
-            w = weight * trust
-            a = np.einsum("pk,pks,pkt->pst", weight, v, v) + np.einsum("pk,pkds,pkdt->pst", w, g, g)
-            a += RIDGE * np.trace(a, axis1=1, axis2=2)[:, None, None] * np.eye(TERMS)
-            found = np.linalg.solve(a, np.einsum("pk,pkdt,pkd->pt", w, g, n)[..., None])[..., 0]
-            off = np.linalg.norm(np.einsum("pkdt,pt->pkd", g, found) - n, axis=2)
-            usual = np.nanmedian(np.where(firm, off, np.nan), axis=1)
-            trust = firm / (1 + (off / (SPARED + 2 * usual[:, None])) ** 2) ** 2
-        terms[mine, k] = found
-        misfit[mine, k] = np.sqrt((w * off**2).sum(axis=1) / w.sum(axis=1))
-    return Quadrics(places, widths, terms, misfit)
+def _hold_against(mesh: Mesh, points: np.ndarray, rows: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices nearest to the points of these rows, and the rows that are farther than a cell's diagonal."""
+    if not len(mesh.vertices):
+        return np.empty(0, np.int64), rows
+    apart, nearest = cKDTree(mesh.vertices).query(points[rows])
+    return np.unique(nearest).astype(np.int64), rows[apart > np.sqrt(3) * step]

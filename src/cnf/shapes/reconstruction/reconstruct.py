@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
+from cnf.execution import Executor, Here, Processes
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
@@ -32,8 +34,9 @@ from cnf.shapes.reconstruction.doubts import (
     note_thinness,
     note_unevenness,
 )
-from cnf.shapes.reconstruction.drawing import Task, complete_attributes, draw
+from cnf.shapes.reconstruction.drawing import Task, draw
 from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarseness, typical_reach
+from cnf.shapes.reconstruction.measuring import complete_attributes
 from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
 from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
@@ -109,6 +112,7 @@ def reconstruct(
     close: bool = True,
     most: int | None = None,
     part: int | None = None,
+    workers: int | Executor = 1,
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
@@ -122,13 +126,17 @@ def reconstruct(
     pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
     split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
     `most`: larger clouds are thinned to this; unless given, all points are taken. `part`: a cloud of more than twice as
-    many points is solved and meshed in parts of about so many, one after the other, in memory for one of them (solver
-    'blend'). `report` is told what is done.
+    many points is solved and meshed in parts of about so many, in memory for those that are worked on (solver 'blend').
+    `workers`: processes that do these parts, or what else does them (`cnf.execution`); the mesh does not depend on it.
+    `report` is told what is done.
     """
     tell = report or (lambda _: None)
     _check(resolution, normals_mode, solver, neighbours, support, offset, refinements, flatness)
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    if part is not None and (solver not in ("auto", "blend") or normals_mode == "pseudo"):
+        raise CnfError("parts are for solver 'blend' with exact normals; leave `part` out")
+    executor = workers if isinstance(workers, Executor) else Here() if workers == 1 else Processes(workers)
     angle = check_angle(sharp, solver)
     if angle and refinements:
         raise CnfError("faces at sharp edges cannot be split in four yet: leave out refinements, or sharp")
@@ -152,9 +160,7 @@ def reconstruct(
         cloud=cloud,
         mode=normals_mode,
         solver=chosen,
-        neighbours=neighbours,
         support=radius,
-        same_support=support is not None,
         offset=offset,
         resolution=resolution,
         flatness=flatness,
@@ -162,10 +168,12 @@ def reconstruct(
         sharp=angle,
         close=close,
         part=part or PART,
+        executor=executor,
         tell=tell,
         clock=clock,
     )
-    drawing = draw(task)
+    with executor if executor is not workers else nullcontext():  # one that was given goes on
+        drawing = draw(task)
     mesh, surface, step = drawing.mesh, drawing.surface, drawing.step
     notes += [*note_coarseness(step, radius), *note_thinness(cloud, step), *drawing.notes]
     for k in range(refinements):

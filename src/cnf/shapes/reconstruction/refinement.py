@@ -33,27 +33,16 @@ class Refinement:
     left: int  # vertices left where they were: no convergence, a step too long, or a face would have turned over
 
 
-def project(
-    mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3, fixed: np.ndarray | None = None
-) -> Refinement:
+def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3) -> Refinement:
     """Move the vertices onto the zero set of `slopes` ((P, 3) -> (P, 4)), at most `farthest` each.
 
     A vertex stays where it was if Newton's steps do not converge, lead farther than that (half the grid's step is a
-    good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex. Those that are
-    `fixed` (V,) are where they belong, and keep the normals that the mesh has for them.
+    good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex.
     """
-    if fixed is None:
-        fixed = np.zeros(len(mesh.vertices), dtype=bool)
-    way = approach(mesh.vertices[~fixed], slopes, farthest, rounds)
-    places, trusted = mesh.vertices.copy(), np.zeros(len(fixed), dtype=bool)
-    places[~fixed], trusted[~fixed] = way.places, way.fine
-    vertices, fine = _settle(mesh.vertices, places, trusted, mesh.faces, mesh.vertex_normals)
-    fine = fine[~fixed]
+    way = approach(mesh.vertices, slopes, farthest, rounds)
+    vertices, fine = _settle(mesh.vertices, way.places, way.fine, mesh.faces, mesh.vertex_normals)
     left = int(np.sum(~fine))
-    normals = _normals(way, vertices[~fixed], fine, slopes)
-    if fixed.any():
-        kept, normals = normals, mesh.attributes[NORMALS].copy()
-        normals[~fixed] = kept
+    normals = _normals(way, vertices, fine, slopes)
     attributes = {**mesh.attributes, NORMALS: normals}
     return Refinement(Mesh(vertices, mesh.faces, attributes), way.evaluations + left, len(fine) - left, left)
 

@@ -17,7 +17,7 @@ where a field begins to lose its height.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
 from cnf.shapes.clouds.spacing import Spacing, measure_spacing
-from cnf.shapes.clouds.winding import WindingNumber
+from cnf.shapes.clouds.winding import ROUGH, WindingNumber
 from cnf.solution import Solution
 from cnf.threads import map_pieces, one_thread_each
 
@@ -40,39 +40,54 @@ CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: rando
 LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
 PIECE = 1 << 15  # places that are looked at together, by one thread
+Winding = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """What knows inside from outside wherever a field is silent or wrong: points (P, 3) with unit normals (P, 3)."""
+    """What knows inside from outside wherever a field is silent or wrong: a winding number, about 1 inside, 0 outside.
 
-    points: np.ndarray
-    normals: np.ndarray
+    `levels`: what it is on the surface: -+1/2 for a closed one, (1,), else a mean at each point, (n,). `rows` (n,):
+    which points of the cloud it looks at; None: all.
+    """
 
-    @cached_property
-    def spacing(self) -> Spacing:
-        return measure_spacing(self.points, self.normals)
-
-    @cached_property
-    def winding(self) -> WindingNumber:
-        """About 1 inside and 0 outside."""
-        return WindingNumber(self.points, self.normals, self.spacing.areas, SOFT * self.spacing.widths)
-
-    @cached_property
-    def levels(self) -> np.ndarray:
-        """What the winding number is on the surface: -+1/2 for a closed one, (1,), else a mean at each point, (n,)."""
-        found = self.winding.values(self.points[:: max(1, len(self.points) // LOOKED)])
-        closed = np.copysign(0.5, np.median(found))
-        if np.mean(np.abs(found - closed) > CLOSED) <= RARE:
-            return np.array([closed])
-        return local_mean(self.spacing.tree, self.winding.values(self.points)[:, None], self.points)[:, 0]
+    spacing: Spacing
+    winding: WindingNumber
+    levels: np.ndarray
+    rows: np.ndarray | None = None
 
     def level(self, x: np.ndarray) -> np.ndarray:
         """The same at places (P, 3), (1,) or (P,); the points around speak for a place, so nothing jumps."""
         if len(self.levels) == 1:
             return self.levels
         return local_mean(self.spacing.tree, self.levels[:, None], x)[:, 0]
+
+    def near(self, low: np.ndarray, high: np.ndarray) -> Guide:
+        """The same for places whose nearest points lie in a box, corners (3,): it looks for them among these alone."""
+        rows = rows_in_box(self.spacing.points, low, high)
+        levels = self.levels if len(self.levels) == 1 else self.levels[rows]
+        return Guide(self.spacing.take(rows), self.winding, levels, rows)
+
+
+def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
+    """That of points (P, 3) with unit normals (P, 3)."""
+    spacing = measure_spacing(points, normals)
+    winding = WindingNumber(points, normals, spacing.areas, SOFT * spacing.widths)
+    winding = replace(winding, gathered=winding.sources)
+    found = winding.values(points[:: max(1, len(points) // LOOKED)])
+    closed = np.copysign(0.5, np.median(found))
+    if np.mean(np.abs(found - closed) > CLOSED) <= RARE:
+        return Guide(spacing, winding, np.array([closed]))
+    return Guide(spacing, winding, local_mean(spacing.tree, winding.values(points)[:, None], points)[:, 0])
+
+
+def rows_in_box(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Numbers of the points (P, 3) between two corners (3,)."""
+    within = np.ones(len(points), dtype=bool)
+    for axis in range(points.shape[1]):
+        within &= (points[:, axis] >= low[axis]) & (points[:, axis] <= high[axis])
+    return np.flatnonzero(within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +110,7 @@ class Surface:
 
     @cached_property
     def guide(self) -> Guide:
-        return self.given or Guide(self.points, self.normals)
+        return self.given or make_guide(self.points, self.normals)
 
     @property
     def spacing(self) -> Spacing:
@@ -115,16 +130,20 @@ class Surface:
         """(P, D) -> (P,): negative inside, positive outside."""
         return self._bounded(x, 1)[:, 0]
 
+    def values_alone(self, x: np.ndarray) -> np.ndarray:
+        """The same, whatever else is asked with it: of the winding number's sums, too, nothing depends on that."""
+        return self._bounded(x, 1, self.winding.values_alone)[:, 0]
+
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, D) -> (P, 1 + D): value and gradient together."""
         return self._bounded(x, 1 + self.points.shape[1])
 
-    def _bounded(self, x: np.ndarray, columns: int) -> np.ndarray:
+    def _bounded(self, x: np.ndarray, columns: int, winding: Winding | None = None) -> np.ndarray:
         self.counted[0] += len(x)
-        _ = self.guide.levels, self.winding._sources, self._operator  # made once, before several threads ask for them
-        return in_pieces(lambda piece: self._bounded_piece(piece, columns), x)
+        _ = self.guide, self.spacing.tree, self._operator  # made once, before several threads ask for them
+        return in_pieces(lambda piece: self._bounded_piece(piece, columns, winding or self.winding.values), x)
 
-    def _bounded_piece(self, x: np.ndarray, columns: int) -> np.ndarray:
+    def _bounded_piece(self, x: np.ndarray, columns: int, winding: Winding) -> np.ndarray:
         distance, apart = self.spacing.measure(x)
         apart = np.maximum(apart, FAR / REACH * distance / self.support)
         found = np.zeros((len(x), columns))
@@ -139,7 +158,9 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        guide = scale[off] * (self.guide.level(x[off]) - self.winding.values(x[off]))
+        likely = scale[off] * (self.guide.level(x[off]) - self.winding.estimate(x[off]))
+        off = off[np.abs(found[off, 0] - likely) > bound[off] - ROUGH * scale[off]]  # elsewhere it is not
+        guide = scale[off] * (self.guide.level(x[off]) - winding(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]

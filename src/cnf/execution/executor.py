@@ -1,0 +1,99 @@
+"""Executors: the contract of all, and the simplest of them.
+
+Work is a function of a module, or an object of a class of one that can be called, and that can be sent elsewhere; a
+piece is what it is called with. What all pieces need is given once, by `share`. Results come as they are finished, with
+the numbers of their pieces: whoever puts them together does so in the order of the numbers, and gets the same on every
+executor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+from cnf.errors import CnfError
+
+Work = Callable[[Any], Any]
+Value = TypeVar("Value", covariant=True)
+
+
+class Shared(Protocol[Value]):
+    """What all pieces of a work need; can be sent to wherever they are done."""
+
+    def open(self) -> Value:
+        """The value, there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Stands for the result of a piece that has none."""
+
+    reason: str
+    error: Exception | None = None  # what the work raised, if it came to that
+
+    def raise_error(self) -> None:
+        """As if the work had been done here."""
+        raise self.error or CnfError(self.reason)
+
+
+class Executor(ABC):
+    """Where pieces are done; a context, on leaving which everything that it started ends."""
+
+    workers: int = 1
+
+    @abstractmethod
+    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """(number, work(piece)) of every piece as it is finished; `Failed` where there is no result.
+
+        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once.
+        """
+
+    @abstractmethod
+    def share(self, value: Any) -> Shared[Any]:
+        """Make a value known to all workers: plain data, dataclasses and arrays."""
+
+    def close(self) -> None:  # noqa: B027  (there may be nothing to end)
+        """End what was started."""
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A value that is where it is needed already."""
+
+    value: Any
+
+    def open(self) -> Any:
+        return self.value
+
+
+class Here(Executor):
+    """In this process, one piece after the other."""
+
+    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for number, piece in enumerate(pieces):
+            try:
+                found = work(piece)
+            except Exception as error:
+                found = fail(error)
+            yield number, found
+
+    def share(self, value: Any) -> Shared[Any]:
+        return _Kept(value)
+
+
+def fail(error: Exception) -> Failed:
+    """What there is instead of a result; the first line of the message as the reason."""
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return Failed(reason, error)

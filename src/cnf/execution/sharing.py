@@ -1,0 +1,69 @@
+"""Sharing: a value whose large arrays are in files that every process on this machine maps into its memory.
+
+However many processes look at them, the system holds them once, and gives them up where memory is short. The value
+itself, with paths in place of its arrays, is small and can be sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LARGE = 1 << 16  # bytes from which on an array is put into a file
+
+
+@dataclass(frozen=True)
+class _Filed:
+    """Stands for an array."""
+
+    path: str
+
+
+@dataclass
+class Mapped:
+    """A value with `_Filed` for its arrays; each process opens it once."""
+
+    value: Any
+    opened: list[Any] = field(default_factory=list)
+
+    def open(self) -> Any:
+        if not self.opened:
+            self.opened.append(_replace(self.value, _Filed, lambda filed: np.load(filed.path, mmap_mode="r")))
+        return self.opened[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"value": self.value, "opened": []}
+
+
+def file_arrays(value: Any, folder: Path) -> Mapped:
+    """Write the large arrays of a value (dataclasses, dictionaries, lists, tuples) to a folder."""
+    known: dict[int, _Filed] = {}  # an array that is in two places goes to one file
+
+    def put(array: np.ndarray) -> Any:
+        if array.nbytes < LARGE:
+            return array
+        if id(array) not in known:
+            path = folder / f"{len(list(folder.iterdir()))}.npy"
+            np.save(path, array, allow_pickle=False)
+            known[id(array)] = _Filed(str(path))
+        return known[id(array)]
+
+    return Mapped(_replace(value, np.ndarray, put))
+
+
+def _replace(value: Any, kind: type, change: Any) -> Any:
+    """The value with everything of a kind changed, inside what holds it."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: _replace(one, kind, change) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_replace(one, kind, change) for one in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | _Filed):
+        own = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        return dataclasses.replace(value, **{name: _replace(one, kind, change) for name, one in own.items()})
+    return value
