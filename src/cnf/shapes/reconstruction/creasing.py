@@ -14,9 +14,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.meshes.mesh import Mesh, unit_rows
-from cnf.shapes.reconstruction.creases import Creases, list_triples, meet
+from cnf.shapes.reconstruction.creases import Creases
 from cnf.shapes.reconstruction.flips import measure_quality
 from cnf.shapes.reconstruction.refinement import NORMALS, split_faces
+from cnf.shapes.reconstruction.sides import list_triples, meet
 
 SHARP = "sharp"  # the attribute: 1 for a vertex on an edge, 2 for one on a corner, 0 elsewhere
 VALID = 0.75  # of an anchor's reach: so far it says where the crease is

@@ -18,7 +18,7 @@ from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.conditions import METHODS, solve_surface
-from cnf.shapes.reconstruction.creases import Creases, look_for_creases
+from cnf.shapes.reconstruction.creases import Creases
 from cnf.shapes.reconstruction.creasing import insert_creases, on_creases
 from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract, note_followed
@@ -26,6 +26,7 @@ from cnf.shapes.reconstruction.lengths import choose_resolution
 from cnf.shapes.reconstruction.measuring import Errors, measure_at_points
 from cnf.shapes.reconstruction.parts import PartedSurface, cut_into_parts, lay_balls
 from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.searching import look_for_creases
 from cnf.shapes.reconstruction.snapping import snap as draw_through
 from cnf.shapes.reconstruction.stitching import mesh_parts
 from cnf.shapes.reconstruction.surface import Guide, Surface, make_guide

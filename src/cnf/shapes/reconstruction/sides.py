@@ -21,6 +21,7 @@ SEEN, OWN = 10, 0.4  # neighbours by which a normal is judged; share of them tha
 WIDE = 0.5  # cosine: neighbours that turn away farther do not judge
 RIDGE = 1e-9  # what keeps terms that the points say nothing about at zero
 TERMS = 10
+STEPS = 6  # of Newton, towards an edge or a corner
 ROUNDS, SPARED = 3, 0.01  # of a fit; how far a gradient may always be from its normal
 
 
@@ -52,6 +53,15 @@ class Quadrics:
         terms = self.terms[rows]
         values = np.einsum("pkt,pt->pk", terms, basis) * self.scale[rows, None]
         return values, np.einsum("pkt,pdt->pkd", terms, slopes)
+
+    def around(self, centre: np.ndarray, scale: np.ndarray) -> Quadrics:
+        """The same functions written around other places (n, 3), in other lengths (n,)."""
+        shift, ratio = (centre - self.centre) / self.scale[:, None], scale / self.scale
+        basis, slopes = list_terms(shift), list_slopes(shift)
+        constant = np.einsum("pkt,pt->pk", self.terms, basis)
+        linear = np.einsum("pkt,pdt->pkd", self.terms, slopes) * ratio[:, None, None]
+        terms = np.concatenate([constant[..., None], linear, self.terms[..., 4:] * ratio[:, None, None] ** 2], axis=-1)
+        return Quadrics(centre, scale, terms / ratio[:, None, None], self.misfit)
 
     def take(self, rows: np.ndarray) -> Quadrics:
         return Quadrics(self.centre[rows], self.scale[rows], self.terms[rows], self.misfit[rows])
@@ -169,3 +179,41 @@ def fit_quadrics(
         terms[mine, k] = found
         misfit[mine, k] = np.sqrt((w * off**2).sum(axis=1) / w.sum(axis=1))
     return Quadrics(places, widths, terms, misfit)
+
+
+def list_pairs() -> list[tuple[int, int]]:
+    """Of pieces."""
+    return [(k, l) for l in range(MOST) for k in range(l)]
+
+
+def list_triples() -> list[tuple[int, int, int]]:
+    """Of pieces."""
+    return [(k, l, m) for k, l in list_pairs() for m in range(l + 1, MOST)]
+
+
+def meet(
+    quadrics: Quadrics, rows: np.ndarray, start: np.ndarray, pieces: tuple[int, ...] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where two or three pieces of quadrics (P,) are zero together, by the shortest way from `start` (P, 3).
+
+    Returns places (P, 3), the least angle between two gradients there (P,), radians, and whether Newton's steps
+    converged (P,). `pieces`: their numbers, the same for all or (P, 2) or (P, 3).
+    """
+    chosen = np.broadcast_to(np.asarray(pieces), (len(rows), np.shape(pieces)[-1]))
+    places, last = start.copy(), np.full(len(rows), np.inf)
+    for _ in range(STEPS):
+        values, slopes = quadrics.at(rows, places)
+        f = np.take_along_axis(values, chosen, 1)
+        g = np.take_along_axis(slopes, chosen[..., None], 1)  # (P, m, 3)
+        gram = np.einsum("pid,pjd->pij", g, g)
+        gram += 1e-12 * np.eye(gram.shape[1])
+        step = -np.einsum("pid,pi->pd", g, np.linalg.solve(gram, f[..., None])[..., 0])
+        last = np.linalg.norm(step, axis=1)
+        long = last > quadrics.scale[rows]
+        step[long] *= (quadrics.scale[rows][long] / last[long])[:, None]
+        places = places + step
+    unit = g / np.maximum(np.linalg.norm(g, axis=2, keepdims=True), 1e-300)
+    cosine = np.einsum("pid,pjd->pij", unit, unit)
+    pairs = np.triu_indices(chosen.shape[1], 1)
+    turn = np.arccos(np.clip(cosine[:, pairs[0], pairs[1]], -1, 1)).min(axis=1)
+    return places, turn, last < 1e-6 * quadrics.scale[rows]
