@@ -7,8 +7,8 @@ explained there than where a crease is found, and no crease begins where none wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -16,29 +16,40 @@ from scipy.spatial import cKDTree
 from cnf.meshes.mesh import unit_rows
 from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.creases import Joined, concatenate
-from cnf.shapes.reconstruction.sides import AROUND, MOST, Quadrics, Sorted, meet
+from cnf.shapes.reconstruction.sides import AROUND, MOST, TERMS, Quadrics, Sorted, meet
 
 APART = 0.5  # spacings between anchors, about
 FARTHEST = 40  # steps along an edge
 CLOSE = 0.6  # of a step: an anchor this close to another says nothing new
 ONTO, ALIKE = 0.12, 0.9  # spacings, and cosine: what a point may differ by from the piece that it is on
-CORNER = 4.5  # spacings between a corner and the anchors whose pieces meet there
+CORNER = 6.0  # spacings between a corner and the anchors whose pieces meet there
 SAME, TURNED = 0.3, 0.95  # spacings, and cosine: pieces that differ by less near a corner are one
+CANDIDATES = 24  # sets of three pieces that are tried at a corner
 TRIED = 12  # anchors around a corner whose pieces are taken
 
-# Places (n, 3), what their neighbours are on, and how far that must explain the points: the places that hold.
-Fit = Callable[[np.ndarray, Sorted, float], Joined]
+
+class Judge(Protocol):
+    """Who fits pieces to places and says whether they hold."""
+
+    def refit(self, places: np.ndarray, given: Sorted, least: float) -> Joined:
+        """Of places (n, 3) with their points sorted those where the points up to `least` spacings are explained."""
+
+    def join_best(self, quadrics: Quadrics) -> Joined:
+        """Pieces as they are, joined as explains the points farthest."""
+
+    def show_all(self, made: Joined) -> np.ndarray:
+        """Where every piece has points around (n,) bool."""
 
 
 @dataclass(frozen=True, eq=False)
 class Carrier:
-    """What is needed to judge a place: the cloud, and how pieces are fitted to it."""
+    """What is needed to judge a place: the cloud, and who judges pieces."""
 
     points: np.ndarray
     normals: np.ndarray
     sound: np.ndarray
     spacing: Spacing
-    fit: Fit
+    judge: Judge
     angle: float
 
     def along(self, known: Joined, least: float) -> Joined:
@@ -57,7 +68,8 @@ class Carrier:
             targets, parents = targets[free], parents[free]
             if not len(targets):
                 break
-            found = self.fit(targets, self._sort(targets, front.quadrics, parents[:, None]), least)
+            moved = front.quadrics.take(parents).around(targets, front.quadrics.scale[parents])
+            found = self.judge.refit(targets, self._sort(moved), least)
             front = found.take(self._new(found.quadrics.centre, found.quadrics.scale, known))
             if not len(front.sign):
                 break
@@ -65,15 +77,26 @@ class Carrier:
         return known
 
     def to_corners(self, known: Joined, least: float) -> Joined:
-        """Known places (n), and the corners that follow from three pieces of those around."""
-        places = self._list_corners(known)
+        """Known places (n), and the corners that follow from the pieces of those around, continued as they are.
+
+        Of all candidates at one corner that counts which explains the points farthest.
+        """
+        triples = self._list_triples(known)
+        places = triples.centre
         if not len(places):
             return known
+        group = gather(places, triples.scale)
+        first = np.unique(group, return_index=True)[1]
         tree = cKDTree(known.quadrics.centre)
-        index = tree.query(places, k=[*range(1, min(TRIED, tree.n) + 1)])[1]
-        found = self.fit(places, self._sort(places, known.quadrics, index), least)
-        found = found.take(np.flatnonzero((found.block >= 0).sum(axis=1) > 2))
-        return concatenate([known, found]) if len(found.sign) else known
+        index = tree.query(places[first], k=[*range(1, min(TRIED, tree.n) + 1)])[1]
+        every = self._choose(places[first], known.quadrics, index)  # where four meet
+        made = concatenate([self.judge.join_best(triples), self.judge.join_best(every)])
+        kept = (made.reach >= least * made.quadrics.scale) & ((made.block >= 0).sum(axis=1) > 2)
+        kept &= self.judge.show_all(made)
+        order = np.lexsort([(made.block >= 0).sum(axis=1), -made.reach])
+        order = order[kept[order]]
+        best = np.unique(np.concatenate([group, group[first]])[order], return_index=True)[1]
+        return concatenate([known, made.take(order[best])])
 
     def _new(self, places: np.ndarray, scale: np.ndarray, known: Joined) -> np.ndarray:
         """Numbers of places (n, 3) that are close neither to a known one nor to one before."""
@@ -87,74 +110,79 @@ class Carrier:
                 gone[[other for other in group if other > k]] = True
         return free[~gone]
 
-    def _sort(self, places: np.ndarray, quadrics: Quadrics, index: np.ndarray) -> Sorted:
-        """The points around places (n, 3) by which piece of the quadrics numbered (n, m) they are on."""
-        tree = self.spacing.tree
-        rows = tree.query(places, k=[*range(1, min(AROUND, tree.n) + 1)])[1]
-        count, tried = index.shape
-        one = np.repeat(np.arange(count), rows.shape[1])
-        x, n = self.points[rows].reshape(-1, 3), self.normals[rows].reshape(-1, 3)
-        sound = self.sound[rows].reshape(-1)
+    def _choose(self, places: np.ndarray, quadrics: Quadrics, index: np.ndarray) -> Quadrics:
+        """At places (n, 3) the pieces of the quadrics numbered (n, m), each once, in the order that they come in."""
         scale = quadrics.scale[index[:, 0]]
-        # Pieces in the order of their anchors; one that is as another before it is the same.
-        chosen = np.full((count, MOST, 2), -1)
-        held = np.zeros(count, dtype=np.int64)
-        here = np.full((count, MOST), np.nan)
-        steep = np.full((count, MOST, 3), np.nan)
-        for j in range(tried):
-            values, slopes = quadrics.at(index[:, j], places)
+        held = np.zeros(len(places), dtype=np.int64)
+        terms = np.full((len(places), MOST, TERMS), np.nan)
+        misfit = np.full((len(places), MOST), np.nan)
+        for j in range(index.shape[1]):
+            moved = quadrics.take(index[:, j]).around(places, scale)
             for k in range(MOST):
-                there = ~np.isnan(values[:, k]) & (held < MOST)
-                unit = unit_rows(slopes[:, k])
-                with np.errstate(invalid="ignore"):
-                    same = (np.abs(here - values[:, [k]]) < SAME * scale[:, None]) & (
-                        np.einsum("pkd,pd->pk", steep, unit) > TURNED
-                    )
-                new = np.flatnonzero(there & ~same.any(axis=1))
-                chosen[new, held[new]] = np.column_stack([index[new, j], np.full(len(new), k)])
-                here[new, held[new]], steep[new, held[new]] = values[new, k], unit[new]
+                value, slope = moved.terms[:, k, 0], unit_rows(moved.terms[:, k, 1:4])
+                same = np.abs(terms[..., 0] - value[:, None]) < SAME
+                same &= np.einsum("pkd,pd->pk", unit_rows(terms[..., 1:4]), slope) > TURNED
+                new = np.flatnonzero(~np.isnan(value) & (held < MOST) & ~same.any(axis=1))
+                terms[new, held[new]], misfit[new, held[new]] = moved.terms[new, k], moved.misfit[new, k]
                 held[new] += 1
-        piece, best = np.full(len(x), -1), np.full(len(x), np.inf)
-        for k in range(MOST):
-            there = (chosen[:, k, 0] >= 0)[one]
-            at, which = np.maximum(chosen[:, k, 0], 0)[one], np.maximum(chosen[:, k, 1], 0)[one]
-            values, slopes = quadrics.at(at, x)
-            every = np.arange(len(x))
-            value, slope = np.abs(values[every, which]) / scale[one], unit_rows(slopes[every, which])
-            fits = there & (value < ONTO) & (~sound | (np.einsum("pd,pd->p", slope, n) > ALIKE)) & (value < best)
-            piece[fits], best[fits] = k, value[fits]
+        return Quadrics(places, scale, terms, misfit)
+
+    def _sort(self, quadrics: Quadrics) -> Sorted:
+        """The points around the centres of quadrics (n,) by which piece they are on."""
+        tree = self.spacing.tree
+        rows = tree.query(quadrics.centre, k=[*range(1, min(AROUND, tree.n) + 1)])[1]
+        one = np.repeat(np.arange(len(rows)), rows.shape[1])
+        values, slopes = quadrics.at(one, self.points[rows].reshape(-1, 3))
+        off = np.abs(values) / quadrics.scale[one, None]
+        cosine = np.einsum("pkd,pd->pk", slopes, self.normals[rows].reshape(-1, 3)) / np.linalg.norm(slopes, axis=2)
+        off[~(off < ONTO) | (self.sound[rows].reshape(-1, 1) & ~(cosine > ALIKE))] = np.inf
+        piece = np.where(np.isfinite(off).any(axis=1), np.argmin(off, axis=1), -1)
         return Sorted(rows, piece.reshape(rows.shape), self.sound[rows])
 
-    def _list_corners(self, known: Joined) -> np.ndarray:
-        """Where two pieces of one anchor meet a third of another: (m, 3), candidates only."""
+    def _list_triples(self, known: Joined) -> Quadrics:
+        """Where two pieces of one anchor meet a third of another, each set of three around the place: candidates."""
         places, scale = known.quadrics.centre, known.quadrics.scale
         edges = np.flatnonzero((known.block >= 0).sum(axis=1) == 2)
-        if len(edges) < 2:
-            return np.empty((0, 3))
         pairs = cKDTree(places[edges]).query_pairs(CORNER * float(np.median(scale)), output_type="ndarray")
         i, j = np.concatenate([edges[pairs], edges[pairs[:, ::-1]]]).T
+        own, other = (unit_slopes(known.quadrics, rows, places[j]) for rows in (i, j))
         found = []
-        own = known.quadrics.at(i, places[j])[1]
-        other = known.quadrics.at(j, places[j])[1]
         for k in range(2):  # two pieces are the first two
-            third = unit_rows(other[:, k])
-            alike = np.einsum("pld,pd->pl", unit_rows(own[:, :2].reshape(-1, 3)).reshape(-1, 2, 3), third).max(axis=1)
+            alike = np.einsum("pld,pd->pl", own, other[:, k]).max(axis=1)
             rows = np.flatnonzero(alike < np.cos(np.radians(self.angle)))
-            if not len(rows):
-                continue
-            moved = known.quadrics.take(i[rows])
-            theirs = known.quadrics.take(j[rows]).around(moved.centre, moved.scale)
-            terms = moved.terms.copy()
-            terms[:, 2] = theirs.terms[:, k]
-            triple = Quadrics(moved.centre, moved.scale, terms, moved.misfit)
-            at, turn, fine = meet(triple, np.arange(len(rows)), (places[i[rows]] + places[j[rows]]) / 2, (0, 1, 2))
-            reach = CORNER * scale[i[rows]]
-            fine &= (np.linalg.norm(at - places[i[rows]], axis=1) < reach) & (turn > 0.5 * np.radians(self.angle))
-            fine &= np.linalg.norm(at - places[j[rows]], axis=1) < reach
-            found.append(np.column_stack([at, scale[i[rows]]])[fine])
-        every = np.concatenate(found) if found else np.empty((0, 4))
-        cell = np.floor(every[:, :3] / (APART * every[:, 3:]).mean()).astype(np.int64) if len(every) else every[:, :3]
-        return every[np.sort(np.unique(cell, axis=0, return_index=True)[1]), :3]
+            one, two = i[rows], j[rows]
+            pair = known.quadrics.take(one)
+            terms = pair.terms.copy()
+            terms[:, 2] = known.quadrics.take(two).around(pair.centre, pair.scale).terms[:, k]
+            triple = Quadrics(pair.centre, pair.scale, terms, pair.misfit)
+            at, turn, fine = meet(triple, np.arange(len(rows)), (places[one] + places[two]) / 2, (0, 1, 2))
+            fine &= np.linalg.norm(at - places[one], axis=1) < CORNER * pair.scale
+            fine &= np.linalg.norm(at - places[two], axis=1) < CORNER * pair.scale
+            fine &= turn > 0.5 * np.radians(self.angle)
+            found.append(triple.take(fine).around(at[fine], pair.scale[fine]))
+        every = Quadrics(*(np.concatenate([getattr(q, f.name) for q in found]) for f in fields(Quadrics)))
+        group = gather(every.centre, every.scale)
+        mixed = np.random.default_rng(0).permutation(len(group))
+        order = mixed[np.argsort(group[mixed], kind="stable")]
+        rank = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+        return every.take(np.sort(order[rank < CANDIDATES]))
+
+
+def unit_slopes(quadrics: Quadrics, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Directions (P, 2, 3) in which the first two pieces of quadrics (P,) grow at x (P, 3)."""
+    return unit_rows(quadrics.at(rows, x)[1][:, :2].reshape(-1, 3)).reshape(-1, 2, 3)
+
+
+def gather(places: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Numbers of groups (n,): places (n, 3) within a spacing of the first of them."""
+    group = np.full(len(places), -1)
+    if len(places):
+        tree = cKDTree(places)
+        for k in range(len(places)):
+            if group[k] < 0:
+                near = np.array(tree.query_ball_point(places[k], scale[k]))
+                group[near[group[near] < 0]] = k
+    return group
 
 
 def tangents(joined: Joined) -> np.ndarray:

@@ -22,10 +22,7 @@ from cnf.shapes.reconstruction.sides import MOST, Quadrics
 from cnf.shapes.reconstruction.surface import fade
 
 FULL = 0.5  # of the reach: so far the pieces alone count
-BARE, VOID = (
-    1.1,
-    1.8,
-)  # spacings from the nearest point: up to the first pieces alone count, beyond the second not at all
+BARE, VOID = 1.1, 1.5  # spacings to the nearest point: up to the first pieces alone count, from the second on not
 ALONG = 1.4  # spacings along a crease at which an anchor with two pieces ceases to count: there may be a corner
 RICHER = 0.3  # of the distance: how much nearer an anchor counts for each piece more than two
 TRIED = 8  # anchors around a place of which one speaks for it

@@ -8,18 +8,20 @@ over for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from cnf.meshes.creased import SHARP
 from cnf.meshes.mesh import Mesh, unit_rows
-from cnf.shapes.reconstruction.creases import Creases
+from cnf.shapes.clouds.spacing import Spacing
+from cnf.shapes.reconstruction.creases import VOID, Creases
 from cnf.shapes.reconstruction.flips import measure_quality
 from cnf.shapes.reconstruction.refinement import NORMALS, split_faces
 from cnf.shapes.reconstruction.sides import list_triples, meet
 
-SHARP = "sharp"  # the attribute: 1 for a vertex on an edge, 2 for one on a corner, 0 elsewhere
 VALID = 0.75  # of an anchor's reach: so far it says where the crease is
 TAKEN = 0.3  # of an edge's length: a vertex this close to a crease is moved onto it
 FAR = 1.0  # of it: a place on the crease is no farther from where the edge seems to cross
@@ -27,37 +29,28 @@ FACING, THIN = 0.15, 0.02  # cosine of a face with the surface, and quality, tha
 NEAREST = 4  # vertices that are tried for a corner
 
 
-@dataclass(frozen=True)
-class Creased:
-    """A mesh with its creases, and what it took."""
-
-    mesh: Mesh
-    edges: int  # vertices on sharp edges
-    corners: int
-
-
-def insert_creases(mesh: Mesh, creases: Creases, step: float) -> Creased:
-    """Draw the creases into a mesh whose faces are about `step` wide."""
+def insert_creases(mesh: Mesh, creases: Creases, spacing: Spacing, step: float) -> Mesh:
+    """Draw the creases into a mesh whose faces are about `step` wide; which vertices are on them is in it as SHARP."""
     kind = np.zeros(len(mesh.vertices), dtype=np.int64)
     vertices = mesh.vertices.copy()
-    _take_corners(vertices, mesh.faces, kind, creases, step)
+    _take_corners(vertices, mesh.faces, kind, creases, spacing, step)
     edges = mesh.edges
     for _ in range(2):  # a move may bring other edges across
-        row, places = _cross(vertices, edges, kind, creases)
-        _take_vertices(vertices, mesh.faces, kind, edges[row], places, creases)
-    row, places = _cross(vertices, edges, kind, creases)
+        row, _, places = _cross(vertices, edges, kind, creases, spacing)
+        _take_vertices(vertices, mesh.faces, kind, edges[row], places)
+    row, seen, places = _cross(vertices, edges, kind, creases, spacing)
     number = np.full(len(edges), -1)
     number[row] = len(vertices) + np.arange(len(row))
-    fixed = Mesh(vertices, mesh.faces)
-    split = Mesh(np.concatenate([vertices, places]), split_faces(fixed, number))
-    kind = np.concatenate([kind, np.ones(len(row), dtype=np.int64)])
-    normals = split.vertex_normals
+    faces = split_faces(Mesh(vertices, mesh.faces), number)
+    kind = np.concatenate([kind, np.zeros(len(row), dtype=np.int64)])
+    vertices = np.concatenate([vertices, seen])  # on their edges, where they can turn nothing
+    _move(vertices, faces, kind, len(mesh.vertices) + np.arange(len(row)), places, 1)
+    made = Mesh(vertices, faces)
+    normals = made.vertex_normals
     if NORMALS in mesh.attributes:
-        normals[: len(vertices)] = np.where(
-            kind[: len(vertices), None] > 0, normals[: len(vertices)], mesh.attributes[NORMALS]
-        )
-    made = split.with_attributes(**{NORMALS: normals, SHARP: kind})
-    return Creased(made, int(np.sum(kind == 1)), int(np.sum(kind == 2)))
+        old = kind[: len(mesh.vertices)] == 0
+        normals[: len(old)][old] = mesh.attributes[NORMALS][old]
+    return made.with_attributes(**{NORMALS: normals, SHARP: kind})
 
 
 def on_creases(mesh: Mesh) -> np.ndarray | None:
@@ -66,10 +59,35 @@ def on_creases(mesh: Mesh) -> np.ndarray | None:
     return None if kind is None else kind[:, 0] > 0
 
 
+@dataclass(frozen=True)
+class Sharpness:
+    """What came of sharp edges."""
+
+    edges: int  # vertices on them
+    corners: int
+    away: float  # largest value of the smooth field at these, in scaled coordinates
+
+
+def keep_kinds(mesh: Mesh, refined: Mesh) -> Mesh:
+    """A mesh after edges were split, none of them along a crease: no vertex that is new is on one."""
+    if SHARP not in mesh.attributes:
+        return refined
+    kind = np.zeros((len(refined.vertices), 1))
+    kind[: len(mesh.vertices)] = mesh.attributes[SHARP]
+    return refined.with_attributes(**{SHARP: kind})
+
+
+def measure_sharpness(mesh: Mesh, values: Callable[[np.ndarray], np.ndarray]) -> Sharpness:
+    """Of a mesh with SHARP or without, against the smooth field."""
+    kind = mesh.attributes.get(SHARP, np.zeros((len(mesh.vertices), 1)))[:, 0]
+    away = np.abs(values(mesh.vertices[kind > 0])).max(initial=0)
+    return Sharpness(int(np.sum(kind == 1)), int(np.sum(kind == 2)), float(away))
+
+
 def _cross(
-    vertices: np.ndarray, edges: np.ndarray, kind: np.ndarray, creases: Creases
-) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the edges (E, 2) that lead across a crease, ends on creases aside, and where on it (n, 3)."""
+    vertices: np.ndarray, edges: np.ndarray, kind: np.ndarray, creases: Creases, spacing: Spacing
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers of the edges (E, 2) that lead across a crease, ends on creases aside, and where: on edge and crease."""
     free = np.flatnonzero((kind[edges] == 0).all(axis=1))
     a, b = vertices[edges[free, 0]], vertices[edges[free, 1]]
     anchor, apart = creases.near((a + b) / 2)
@@ -89,11 +107,12 @@ def _cross(
     fine &= np.abs(value) < 1e-6 * creases.quadrics.scale[anchor]
     fine &= turn >= 0.5 * np.radians(creases.angle)
     fine &= np.linalg.norm(places - seen, axis=1) < FAR * np.linalg.norm(b - a, axis=1)
-    return free[fine], places[fine]
+    fine[fine] = spacing.measure(places[fine])[1] < VOID
+    return free[fine], seen[fine], places[fine]
 
 
 def _take_vertices(
-    vertices: np.ndarray, faces: np.ndarray, kind: np.ndarray, edges: np.ndarray, places: np.ndarray, creases: Creases
+    vertices: np.ndarray, faces: np.ndarray, kind: np.ndarray, edges: np.ndarray, places: np.ndarray
 ) -> None:
     """Move the ends of crossing edges (n, 2) that are close to the crease onto it."""
     ends, target = edges.T.ravel(), np.concatenate([places, places])
@@ -102,19 +121,22 @@ def _take_vertices(
     close = np.flatnonzero(away < TAKEN * np.concatenate([length, length]))
     close = close[np.argsort(away[close], kind="stable")]
     vertex, at = np.unique(ends[close], return_index=True)
-    _move(vertices, faces, kind, vertex, target[close[at]], 1, creases)
+    _move(vertices, faces, kind, vertex, target[close[at]], 1)
 
 
-def _take_corners(vertices: np.ndarray, faces: np.ndarray, kind: np.ndarray, creases: Creases, step: float) -> None:
+def _take_corners(
+    vertices: np.ndarray, faces: np.ndarray, kind: np.ndarray, creases: Creases, spacing: Spacing, step: float
+) -> None:
     """Move the vertex nearest to each corner onto it."""
     corners = find_corners(creases)
+    corners = corners[spacing.measure(corners)[1] < VOID]
     if not len(corners):
         return
     apart, index = cKDTree(vertices).query(corners, k=NEAREST)
     for choice in range(NEAREST):
         free = np.flatnonzero((kind[index[:, choice]] == 0) & (apart[:, choice] < 1.5 * step))
         vertex, first = np.unique(index[free, choice], return_index=True)
-        _move(vertices, faces, kind, vertex, corners[free[first]], 2, creases)
+        _move(vertices, faces, kind, vertex, corners[free[first]], 2)
         done = np.linalg.norm(vertices[index[:, choice]] - corners, axis=1) == 0
         corners, index, apart = corners[~done], index[~done], apart[~done]
 
@@ -152,7 +174,6 @@ def _move(
     vertex: np.ndarray,
     target: np.ndarray,
     what: int,
-    creases: Creases,
 ) -> None:
     """Move vertices to their targets, except where a face would be turned over or lose its area."""
     if not len(vertex):

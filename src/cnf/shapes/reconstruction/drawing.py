@@ -18,8 +18,7 @@ from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.conditions import METHODS, solve_surface
-from cnf.shapes.reconstruction.creases import Creases
-from cnf.shapes.reconstruction.creasing import insert_creases, on_creases
+from cnf.shapes.reconstruction.creasing import Sharpness, insert_creases, keep_kinds, measure_sharpness, on_creases
 from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract, note_followed
 from cnf.shapes.reconstruction.lengths import choose_resolution
@@ -78,7 +77,7 @@ class Drawing:
     step: float
     resolution: int
     notes: tuple[str, ...]
-    creases: Creases | None = None
+    sharpness: Sharpness | None = None
 
 
 def draw(task: Task) -> Drawing:
@@ -86,8 +85,8 @@ def draw(task: Task) -> Drawing:
     parted = task.solver == "blend" and task.mode == "exact" and len(task.cloud) > 2 * task.part
     if parted and task.sharp:
         raise CnfError(
-            f"sharp edges are kept in clouds that are solved whole, up to {2 * task.part} points; got {len(task.cloud)}: "
-            "thin the cloud, or make the parts larger"
+            f"sharp edges are kept in clouds that are solved whole, up to {2 * task.part} points; got "
+            f"{len(task.cloud)}: thin the cloud, or make the parts larger"
         )
     return _draw_in_parts(task) if parted else _draw_whole(task)
 
@@ -103,9 +102,10 @@ def _draw_whole(task: Task) -> Drawing:
     errors = measure_at_points(surface, surface.points, surface.normals, cloud.trusted)
     clock.stop("certificate")
     creases = look_for_creases(cloud, surface.spacing, task.sharp)
+    if task.sharp:
+        clock.stop("creases")
     slopes = creases.sharpen(surface.slopes, surface.spacing) if creases else surface.slopes
     values = creases.sharpen_values(surface.values, surface.spacing) if creases else surface.values
-    clock.stop("creases")
     tell("following the surface")
     resolution = task.choose_resolution(surface.guide)
     extraction = extract(values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
@@ -117,15 +117,17 @@ def _draw_whole(task: Task) -> Drawing:
         mesh = project(mesh, slopes, 0.5 * step).mesh
         clock.stop("projection")
     if creases:
-        mesh = insert_creases(mesh, creases, step).mesh
+        mesh = insert_creases(mesh, creases, surface.spacing, step)
     notes += note_missed(cloud.points, mesh, step)
     if task.snap:
         mesh = _snap(task, mesh, notes)
     if task.flatness and task.solver != "local":  # from here on the vertices there stay, points in the mesh among them
         tell("splitting curved faces")
-        mesh = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh)).mesh
+        refined = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh)).mesh
+        mesh = keep_kinds(mesh, refined)
     clock.stop("refinement")
-    return Drawing(mesh, surface, errors, step, resolution, tuple(notes), creases)
+    sharpness = measure_sharpness(mesh, surface.values) if task.sharp else None
+    return Drawing(mesh, surface, errors, step, resolution, tuple(notes), sharpness)
 
 
 def _draw_in_parts(task: Task) -> Drawing:

@@ -20,12 +20,14 @@ from torch import Tensor
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
 from cnf.execution import Executor, Here, Processes
+from cnf.meshes.creased import SHARP
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
 from cnf.shapes.reconstruction.clock import Clock, peak_memory
+from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
@@ -64,6 +66,7 @@ class Reconstruction:
     seconds: dict[str, float]  # of every stage
     memory: float  # peak of the process, GB
     evaluations: int
+    sharpness: Sharpness | None  # of sharp edges, if they were asked for
     notes: tuple[str, ...] = ()
     settings: dict[str, object] = field(default_factory=dict)
 
@@ -124,7 +127,9 @@ def reconstruct(
     `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
     pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
-    split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
+    split (0: none). `sharp`: keep edges and corners at which the surface turns by 25 degrees or more, or by so many;
+    the field stays smooth, the mesh near them is drawn from the pieces that meet there. `refinements`: times every face
+    is split in four. `snap`: draw the mesh through every point.
     `most`: larger clouds are thinned to this; unless given, all points are taken. `part`: a cloud of more than twice as
     many points is solved and meshed in parts of about so many, in memory for those that are worked on (solver 'blend').
     `workers`: processes that do these parts, or what else does them (`cnf.execution`); the mesh does not depend on it.
@@ -138,8 +143,11 @@ def reconstruct(
         raise CnfError("parts are for solver 'blend' with exact normals; leave `part` out")
     executor = workers if isinstance(workers, Executor) else Here() if workers == 1 else Processes(workers)
     angle = check_angle(sharp, solver)
-    if angle and refinements:
-        raise CnfError("faces at sharp edges cannot be split in four yet: leave out refinements, or sharp")
+    if angle and (refinements or snap):
+        raise CnfError(
+            "a mesh with sharp edges is neither split in four nor drawn through the points: leave out refinements and "
+            "snap, or sharp"
+        )
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
@@ -190,6 +198,7 @@ def reconstruct(
     notes += coverage.describe(cloud)
     clock.stop("coverage")
     attributes = complete_attributes(surface, cloud, mesh)
+    attributes |= {SHARP: mesh.attributes[SHARP]} if SHARP in mesh.attributes else {}
     clock.stop("attributes")
     return Reconstruction(
         mesh=Mesh(cloud.to_input(mesh.vertices), mesh.faces, attributes),
@@ -203,6 +212,7 @@ def reconstruct(
         seconds=clock.seconds,
         memory=peak_memory(),
         evaluations=surface.counted[0],
+        sharpness=drawing.sharpness,
         notes=tuple(notes),
         settings={
             **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": drawing.resolution},

@@ -18,6 +18,7 @@ from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.carrying import APART, Carrier
 from cnf.shapes.reconstruction.creases import Creases, Joined, concatenate, join, list_joins
 from cnf.shapes.reconstruction.sides import (
+    AROUND,
     MOST,
     Quadrics,
     Sorted,
@@ -36,12 +37,14 @@ STRAY = 0.06  # spacings: a point farther from the joined pieces is not explaine
 ASTRAY = 0.5  # cosine: the same of a sound normal
 LOOSE, FIRST = 3.0, 0.8  # as many times that at first; spacings that must be explained then
 REFITS, SHOWN, WITHIN = 2, 3, 2.5  # further fits; points of either piece around a crease, and spacings to them
+FEW = 2  # of every piece around a corner
+BESIDE = 1.2  # spacings to the nearest point: where none is nothing contradicts a crease
 BENT = 0.15  # second-order terms of a piece, in spacings: one that bends more is none
 CHECKED = 90  # points around that are held against the pieces
 LEAST, REACH = 2.0, 3.0  # spacings to the nearest point not explained: what a crease needs, and how far it counts
 CARRIED = 1.0  # the same of one that is carried on
 NEAR = 2.5  # spacings from the points in which a crease is looked for to where it is found
-JOINED, LONG = 1.5, 5.0  # spacings between anchors of one crease, and what it is long at least
+JOINED, LONG = 1.5, 8.0  # spacings between anchors of one crease, and what it is long at least
 PORTION = 2000  # places that are looked at together
 
 
@@ -75,7 +78,7 @@ def find_creases(
     sure = concatenate(found)
     if not len(sure.sign):
         return None
-    carrier = Carrier(points, normals, sound, spacing, seek.refit, angle)
+    carrier = Carrier(points, normals, sound, spacing, seek, angle)
     sure = carrier.along(sure, LEAST)
     kept = find_long(sure.quadrics.centre, sure.quadrics.scale)
     if not kept.any():
@@ -170,6 +173,7 @@ class _Search:
             made = self.join_best(fit_quadrics(self.points, self.normals, places, widths, given), STRAY)
         found, on = self._on_crease(made, given.rows)
         fine = on & (made.reach >= least * made.quadrics.scale) & ~(made.quadrics.misfit > ROUGH).any(axis=1)
+        fine &= self.spacing.tree.query(made.quadrics.centre)[0] < BESIDE * made.quadrics.scale
         fine &= ~(np.abs(made.quadrics.terms[..., 4:]) > BENT).any(axis=(1, 2))
         return made.take(fine)
 
@@ -182,7 +186,7 @@ class _Search:
         cosine = np.einsum("nd,nd->n", steep, self.normals[rows].reshape(-1, 3)) / np.linalg.norm(steep, axis=1)
         return value.reshape(rows.shape), active.reshape(rows.shape), cosine.reshape(rows.shape)
 
-    def join_best(self, quadrics: Quadrics, stray: float) -> Joined:
+    def join_best(self, quadrics: Quadrics, stray: float = STRAY) -> Joined:
         """The pieces of each quadric joined as explains the points farthest around; reach 0 where nothing does."""
         tree = self.spacing.tree
         places = quadrics.centre
@@ -210,6 +214,19 @@ class _Search:
                 best.reach[at], total[at], best.sign[at], best.block[at] = held[better], rest[better], s, blocks
         return best
 
+    def show(self, made: Joined, rows: np.ndarray) -> np.ndarray:
+        """How many of the points numbered (n, k) are on each piece, close to the centres: (n, MOST)."""
+        value, active, _ = self.compare(made, rows)
+        scale = made.quadrics.scale[:, None]
+        seen = np.linalg.norm(self.points[rows] - made.quadrics.centre[:, None], axis=2) <= WITHIN * scale
+        seen &= np.abs(value) < LOOSE * STRAY * scale
+        return np.stack([((active == k) & seen).sum(axis=1) for k in range(MOST)], axis=1)
+
+    def show_all(self, made: Joined) -> np.ndarray:
+        """Where every piece has points around (n,) bool."""
+        rows = self.spacing.tree.query(made.quadrics.centre, k=[*range(1, min(AROUND, len(self.points)) + 1)])[1]
+        return np.asarray(((self.show(made, rows) >= FEW) | (made.block < 0)).all(axis=1))
+
     def _on_crease(self, made: Joined, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The places (n, 3) on a crease of joined pieces that are closest to their centres, and where there is one.
 
@@ -217,10 +234,7 @@ class _Search:
         """
         centre, scale = made.quadrics.centre, made.quadrics.scale
         nearest, best = np.full(len(made.sign), np.inf), centre.copy()
-        value, active, _ = self.compare(made, rows)
-        seen = np.linalg.norm(self.points[rows] - centre[:, None], axis=2) <= WITHIN * scale[:, None]
-        seen &= np.abs(value) < LOOSE * STRAY * scale[:, None]
-        shown = np.stack([((active == k) & seen).sum(axis=1) for k in range(MOST)], axis=1)
+        shown = self.show(made, rows)
         for k, l in list_pairs():
             at = np.flatnonzero((made.block[:, k] >= 0) & (made.block[:, l] >= 0))
             if not len(at):

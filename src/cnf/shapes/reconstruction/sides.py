@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 AROUND = 44  # points around a place that are sorted into pieces
-MOST, FEWEST = 4, 6  # pieces at a place; points of a piece
+MOST, FEWEST, FIRM = 4, 6, 3  # pieces at a place; points of a piece, and those of them whose normals count
 LINK = 14.0  # degrees between the normals of two points on one piece
 LONG = 2.2  # spacings between them
 ARC = 0.06  # sine of the angle between a chord and the arc that the two normals at its ends belong to
@@ -163,7 +163,8 @@ def fit_quadrics(
     values, slopes = list_terms(local), list_slopes(local)
     terms, misfit = np.full((len(places), MOST, TERMS), np.nan), np.full((len(places), MOST), np.nan)
     for k in range(MOST):
-        mine = ((given.piece == k) & given.firm).sum(axis=1) >= FEWEST
+        mine = (given.piece == k).sum(axis=1) >= FEWEST
+        mine &= ((given.piece == k) & given.firm).sum(axis=1) >= FIRM
         v, g, n = values[mine], slopes[mine], wanted[mine]
         on, firm = (given.piece == k)[mine], given.firm[mine] & (given.piece == k)[mine]
         weight = near[mine] * on / np.maximum((near[mine] * on).sum(axis=1, keepdims=True), 1e-300)
