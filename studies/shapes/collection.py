@@ -33,17 +33,22 @@ SHAPES = {
     "cheburashka": Shape("cheburashka.obj"),
     "homer": Shape("homer.obj"),
     "fandisk": Shape("fandisk.obj"),
+    "ogre": Shape("ogre.obj"),
+    "cow": Shape("cow.obj"),
+    "suzanne": Shape("suzanne.obj"),
 }
-# On these our defaults were chosen, and the bounds far from the points on armadillo too.
+# On these our defaults were chosen, and the bounds far from the points on armadillo, beast and cheburashka too.
 PAPER_SHAPES = ("spot", "max-planck", "horse", "nefertiti")
 STUDY_SHAPES = (*PAPER_SHAPES, "bunny", "armadillo")
-# Held out: nothing is chosen by what comes out on these. All but bunny were named before anything was run on them.
-HELD_OUT = ("bunny", "igea", "rocker-arm", "beast", "cheburashka", "homer", "fandisk")
-GROUPS = {"paper": PAPER_SHAPES, "study": STUDY_SHAPES, "held-out": HELD_OUT}
+CHOSEN_ON = (*PAPER_SHAPES, "armadillo", "beast", "cheburashka")
+# Held out: nothing is chosen by what comes out on these. All but bunny were named before anything was run on them; ogre
+# and those after it took the place of beast and cheburashka, which were held out until the bounds were looked at there.
+HELD_OUT = ("bunny", "igea", "rocker-arm", "homer", "fandisk", "ogre", "cow", "suzanne")
+GROUPS = {"paper": PAPER_SHAPES, "study": STUDY_SHAPES, "chosen-on": CHOSEN_ON, "held-out": HELD_OUT}
 
 
 def name_shapes(words: Sequence[str]) -> list[str]:
-    """The words with groups (`paper`, `study`, `held-out`) as their members, each shape once."""
+    """The words with groups (`paper`, `study`, `chosen-on`, `held-out`) as their members, each shape once."""
     return list(dict.fromkeys(name for word in words for name in GROUPS.get(word, (word,))))
 
 

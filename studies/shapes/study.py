@@ -46,7 +46,7 @@ class Shapes(Study):
         typer.Option(
             metavar="NAMES",
             help=f"From {', '.join(SHAPES)}, with commas; or paper (the first four, the default), study (the first "
-            "six), held-out (bunny and all after armadillo).",
+            "six), chosen-on (what settings were looked at on), held-out (the others).",
         ),
     ] = None
     methods: Annotated[

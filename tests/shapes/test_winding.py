@@ -113,3 +113,30 @@ def test_sheets_close_to_each_other_keep_their_area():
     points, normals = slab(4000, gap=0.5)
     found = measure_spacing(points, normals)
     assert found.areas.sum() == pytest.approx(2 + 4 * 0.5 * (2 / 4000) ** 0.5, rel=0.1)
+
+
+def test_points_in_a_cluster_share_what_one_would_have():
+    """A square lattice of step 1 with one point in five others: every cell has area 1, and the cluster one together.
+
+    Discs of twelve neighbours gave the cluster three times that, and each of its points the same.
+    """
+    x, y = np.meshgrid(np.arange(21.0), np.arange(21.0))
+    lattice = np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], axis=1)
+    turned = 0.06 + np.pi / 2 * np.arange(4)
+    around = 0.01 * np.column_stack([np.cos(turned), np.sin(turned), 0 * turned])
+    points = np.concatenate([lattice, around + np.array([10.0, 10.0, 0.0])])
+    found = measure_spacing(points, np.tile([0.0, 0.0, 1.0], (len(points), 1)))
+    inner = (np.abs(lattice[:, :2] - 10) <= 6).all(axis=1)
+    single = inner & (np.abs(lattice[:, :2] - 10).max(axis=1) >= 2)
+    cells = found.areas[: len(lattice)]
+    assert np.allclose(cells[single], 1, rtol=0.02)
+    assert cells[220] + found.areas[len(lattice) :].sum() == pytest.approx(1, rel=0.1)
+
+
+def test_cells_end_soon_after_a_rim():
+    """Random points of a square of area 4: the cells add up to it and a strip around, less than half a spacing wide."""
+    random = np.random.default_rng(0)
+    points = np.column_stack([random.uniform(-1, 1, size=(4000, 2)), np.zeros(4000)])
+    found = measure_spacing(points, np.tile([0.0, 0.0, 1.0], (4000, 1)))
+    strip = 8 * 0.5 * (4 / 4000) ** 0.5
+    assert 4 * 0.97 <= found.areas.sum() <= 4 + strip

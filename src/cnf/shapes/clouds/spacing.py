@@ -12,16 +12,22 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
-AROUND = 12  # points from which the area of one is taken
+AROUND = 12  # points over which spacings are taken
 SEARCHED = 24  # nearest points among which these are looked for: some may lie on the other side of a thin sheet
 OPPOSITE = -0.5  # cosine between normals below which a point lies on another sheet
 NEAREST = 8  # points around a place that may be the nearest one in spacings
-CHUNK = 1 << 16  # points whose neighbours are held at once
+CHUNK = 1 << 14  # points whose neighbours are held at once
+DIRECTIONS = 32  # in which a cell is measured
+BEYOND = 1.0  # spacings: how far a cell reaches where no neighbour bounds it, at a rim or a tip
 
 
 @dataclass(frozen=True, eq=False)
 class Spacing:
-    """Areas (n,) and spacings (n,) of points (n, 3): on a square lattice the area of a cell, and its side."""
+    """Areas (n,) and spacings (n,) of points (n, 3): on a square lattice the area of a cell, and its side.
+
+    An area is that of the point's own cell, so that points in a cluster share what one alone would have; a spacing is
+    the root of their mean over the points around.
+    """
 
     points: np.ndarray
     areas: np.ndarray
@@ -49,13 +55,14 @@ class Spacing:
 
 
 def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
-    """Of each point by the disc that holds the `AROUND` next ones: in a plane, each of them stands for an equal part.
+    """Of each point the cell of its tangent plane that is nearer to it than to the `SEARCHED` next ones.
 
-    Points with opposite normals lie on another sheet and do not count; those around an edge do.
+    Points with opposite normals lie on another sheet and do not count; those around an edge do. The disc that holds the
+    `AROUND` next ones says how far a cell may reach: past the end of a sheet there is nothing to bound it.
     """
     tree, count = cKDTree(points), len(points)
     most, every = min(SEARCHED, count - 1), min(AROUND, count - 1)
-    areas = np.empty(count)
+    areas, around = np.empty(count), np.full((count, AROUND), -1, dtype=np.int32)
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
         distance, index = tree.query(points[part], k=[*range(2, most + 2)])
@@ -65,7 +72,35 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
         place = np.where(rank[:, -1] > 0, np.argmax(rank >= wanted[:, None], axis=1), 0)
         own = distance[np.arange(len(index)), place] ** 2 / wanted
         # A sheet has half of all points or more; a limb turns away from most of them, and is no thinner for that.
-        areas[part] = np.pi * np.minimum(own, 2 * distance[:, every - 1] ** 2 / every)
-    found = Spacing(points, areas, np.sqrt(areas))
+        discs = np.pi * np.minimum(own, 2 * distance[:, every - 1] ** 2 / every)
+        ways = points[index] - points[part, None]
+        areas[part] = _measure_cells(np.where(ours[:, :, None], ways, 0.0), normals[part], BEYOND * np.sqrt(discs))
+        point, place = np.nonzero(ours & (rank <= AROUND))
+        around[start + point, rank[point, place] - 1] = index[point, place]
+    widths = np.empty(count)
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        held = around[part] >= 0
+        total = areas[part] + np.where(held, areas[around[part]], 0.0).sum(axis=1)
+        widths[part] = np.sqrt(total / (1 + held.sum(axis=1)))
+    found = Spacing(points, areas, widths)
     found.__dict__["tree"] = tree  # it is there already
     return found
+
+
+def _measure_cells(ways: np.ndarray, normals: np.ndarray, farthest: np.ndarray) -> np.ndarray:
+    """Areas (n,) of the cells of points, from the ways to their neighbours (n, k, 3), zero for none, and unit normals.
+
+    In the direction u of the tangent plane the cell ends where a neighbour at q is as near: at q.q / (2 u.q), at
+    `farthest` (n,) if there is none; its area is half the integral of the square of that.
+    """
+    helper = np.eye(3)[np.argmin(np.abs(normals), axis=1)]
+    first = np.cross(normals, helper)
+    first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-300)
+    plane = np.stack([first, np.cross(normals, first)], axis=2)  # (n, 3, 2)
+    square = np.einsum("nkd,nkd->nk", ways, ways)
+    ends = 2 * (ways @ plane) / np.maximum(square, 1e-300)[:, :, None]  # (n, k, 2)
+    angle = 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    nearest = (ends @ np.stack([np.cos(angle), np.sin(angle)])).max(axis=1)  # (n, directions): 1 / where it ends
+    reach = 1 / np.maximum(nearest, 1 / np.maximum(farthest, 1e-300)[:, None])
+    return np.pi * np.mean(reach**2, axis=1)

@@ -64,6 +64,9 @@ def reconstruct(
         typer.Option(help="Solve and mesh more than twice so many points in parts of about so many; default: 50000."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that do these parts.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster that does them, such as tcp://host:8786.")
+    ] = None,
     merge: Annotated[
         float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
     ] = 1e-9,
@@ -120,7 +123,7 @@ def reconstruct(
         refinements=refine,
         close=not open_rims,
         part=part,
-        workers=workers,
+        workers=workers if scheduler is None else scheduler,
     )
     say(f"\nwritten: {', '.join(map(str, write_results(made, target, look)))}")
     check_exact(made)

@@ -23,7 +23,26 @@ THICK = 0.1  # of the points across a fitted plane: thicker ones are not held ag
 THIN, NOTABLE = 1.5, 0.02  # grid steps between two sheets, and the share of points on them, from which on it is told
 OPPOSITE, FACING = -0.5, 0.8  # cosines: of normals of two sheets, and of a way across with the normal
 MISSED = 1.5  # grid steps from every vertex, from which on a point is not on the mesh; on it, one is never that far
+ALLOWED = 1.5  # spacings from every point, from which on it is always told; a note only if chance does not explain it
+SCATTER, ONE = 6.0, 3.0  # standard deviations of what chance leaves beyond, and squares of the spacing in one large gap
+LISTED = 3  # places without support whose sizes are told one by one
 LEEWAY = 0.4  # spacings beyond the largest gap that chance leaves, from which on a vertex has no support
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """What of a mesh is farther than `ALLOWED` spacings from every point; random points leave some of it by chance."""
+
+    vertices: int  # so many of them
+    area: float  # share of the area, a third of each face for each corner there, 0 to 1
+    cells: float  # the same area in squares of the spacings there
+    chance: float  # share that points drawn at random leave on average
+    explained: float  # `cells` up to which that is chance
+    farthest: np.ndarray | None  # (3,), the vertex farthest in spacings, if there is one
+
+    @property
+    def by_chance(self) -> bool:
+        return self.cells <= self.explained
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +55,35 @@ class Coverage:
     unsupported: float  # share of the area whose faces have all corners beyond, 0 to 1
     places: int  # connected parts of it
     box: np.ndarray | None  # (2, 3) around the largest of them
+    empty: np.ndarray  # (places,) diameters of the largest balls without points around a vertex there, descending
+    sparse: Sparse
+
+    def say(self, cloud: Prepared) -> str:
+        """What is farther than `ALLOWED` spacings from the points, in a line, whether there is any or not."""
+        sparse = self.sparse
+        if sparse.farthest is None:
+            return f"farther than {ALLOWED:g} spacings from every point: nothing"
+        where = ", ".join(f"{x:.4g}" for x in cloud.to_input(sparse.farthest))
+        return (
+            f"farther than {ALLOWED:g} spacings from every point: {sparse.vertices} vertices, "
+            f"{100 * sparse.area:.2g} % of the area, the farthest at ({where}); points drawn at random leave about "
+            f"{100 * sparse.chance:.2g} %"
+        )
 
     def describe(self, cloud: Prepared) -> list[str]:
-        """A note if there is something unsupported, with its place in the coordinates of the input."""
+        """Notes on what is unsupported, and on more gaps than chance leaves, in the coordinates of the input."""
         if self.box is None:
-            return []
+            return [] if self.sparse.by_chance else [f"{self.say(cloud)}: there are more gaps than that explains"]
         low, high = (", ".join(f"{x:.4g}" for x in corner) for corner in cloud.to_input(self.box))
         where = f"between ({low}) and ({high})"
         if self.places > 1:
             where = f"in {self.places} places, the largest {where}"
+        sizes = ", ".join(f"{cloud.scale * size:.3g}" for size in self.empty[:LISTED])
+        sizes += f" and {self.places - LISTED} smaller" if self.places > LISTED else ""
         return [
             f"{100 * self.unsupported:.2g} % of the surface is farther from every point than {self.limit:.1f} of their "
-            f"spacings there (up to {self.spacings:.1f}), {where}: no point speaks for it, and it is a guess; "
-            "add points there, or cut it off"
+            f"spacings there (up to {self.spacings:.1f}), {where}: no point speaks for it, and it is a guess, such as "
+            f"a lid over a hole; empty of points across {sizes}; add points there, or cut it off"
         ]
 
 
@@ -56,23 +91,51 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     """Of a mesh in the coordinates of the points."""
     limit = largest_gap(spacing.tree.n) + LEEWAY
     if not len(mesh.vertices):
-        return Coverage(0.0, 0.0, limit, 0.0, 0, None)
+        return Coverage(0.0, 0.0, limit, 0.0, 0, None, np.empty(0), _measure_sparse(mesh, np.empty(0), np.empty(0), 0))
     distance, apart = spacing.measure(mesh.vertices)
+    sparse = _measure_sparse(mesh, distance, apart, spacing.tree.n)
+    farthest, spacings = float(distance.max()), float(apart.max())
     bare = mesh.faces[(apart > limit)[mesh.faces].all(axis=1)]
     if not len(bare):
-        return Coverage(float(distance.max()), float(apart.max()), limit, 0.0, 0, None)
+        return Coverage(farthest, spacings, limit, 0.0, 0, None, np.empty(0), sparse)
     areas = Mesh(mesh.vertices, bare).areas
     ends = np.concatenate([bare[:, [0, 1]], bare[:, [1, 2]]])
     graph = coo_matrix((np.ones(len(ends), dtype=bool), (ends[:, 0], ends[:, 1])), shape=(len(mesh.vertices),) * 2)
-    part = connected_components(graph, directed=False)[1][bare[:, 0]]
+    part = np.unique(connected_components(graph, directed=False)[1][bare[:, 0]], return_inverse=True)[1]
     largest = mesh.vertices[bare[part == np.argmax(np.bincount(part, weights=areas))]].reshape(-1, 3)
+    empty = np.zeros(part.max() + 1)
+    np.maximum.at(empty, part, 2 * distance[bare].max(axis=1))
     return Coverage(
-        float(distance.max()),
-        float(apart.max()),
+        farthest,
+        spacings,
         limit,
         float(areas.sum() / mesh.area),
-        len(np.unique(part)),
+        len(empty),
         np.stack([largest.min(axis=0), largest.max(axis=0)]),
+        np.sort(empty)[::-1],
+        sparse,
+    )
+
+
+def _measure_sparse(mesh: Mesh, distance: np.ndarray, apart: np.ndarray, count: int) -> Sparse:
+    """A place is farther than r spacings from independent points with probability exp(-pi r^2).
+
+    So of `count` squares of the spacing so many are left on average; a gap counts for one to three, so that scatters
+    by more than its root.
+    """
+    chance = float(np.exp(-np.pi * ALLOWED**2))
+    explained = count * chance + SCATTER * np.sqrt(count * chance) + ONE
+    off = apart > ALLOWED
+    if not off.any():
+        return Sparse(0, 0.0, 0.0, chance, explained, None)
+    shares = np.bincount(mesh.faces.ravel(), np.repeat(mesh.areas / 3, 3), len(mesh.vertices))[off]  # of each vertex
+    return Sparse(
+        int(off.sum()),
+        float(shares.sum() / mesh.area),
+        float(np.sum(shares / (distance[off] / apart[off]) ** 2)),
+        chance,
+        explained,
+        mesh.vertices[np.argmax(apart)],
     )
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
-from cnf.execution import Executor, Here, Processes
+from cnf.execution import Executor, open_executor
 from cnf.meshes.creased import SHARP
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
@@ -115,7 +115,7 @@ def reconstruct(
     close: bool = True,
     most: int | None = None,
     part: int | None = None,
-    workers: int | Executor = 1,
+    workers: int | str | Executor = 1,
     seed: int = 0,
     report: Report | None = None,
 ) -> Reconstruction:
@@ -132,7 +132,8 @@ def reconstruct(
     is split in four. `snap`: draw the mesh through every point.
     `most`: larger clouds are thinned to this; unless given, all points are taken. `part`: a cloud of more than twice as
     many points is solved and meshed in parts of about so many, in memory for those that are worked on (solver 'blend').
-    `workers`: processes that do these parts, or what else does them (`cnf.execution`); the mesh does not depend on it.
+    `workers`: processes that do these parts, the address of a Dask scheduler, or an executor of `cnf.execution`; the
+    mesh does not depend on it.
     `report` is told what is done.
     """
     tell = report or (lambda _: None)
@@ -141,13 +142,13 @@ def reconstruct(
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
     if part is not None and (solver not in ("auto", "blend") or normals_mode == "pseudo"):
         raise CnfError("parts are for solver 'blend' with exact normals; leave `part` out")
-    executor = workers if isinstance(workers, Executor) else Here() if workers == 1 else Processes(workers)
     angle = check_angle(sharp, solver)
     if angle and (refinements or snap):
         raise CnfError(
             "a mesh with sharp edges is neither split in four nor drawn through the points: leave out refinements and "
             "snap, or sharp"
         )
+    executor = open_executor(workers)
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)

@@ -3,11 +3,13 @@
 A compactly supported field is zero beyond its support, on both sides of the surface, and around tips, at edges and
 between few points it bulges already within. The winding number w of the points (`winding`) knows inside from outside
 everywhere, only not sharply. So the field may differ from `g = L (c - w)` by no more than a bound, c being what w is at
-the points around: 1/2 on a closed surface, -1/2 around a hollow, whose normals point inward, 0 on an open sheet:
+the points around: about 1/2 on a closed surface, less along its edges, -1/2 around a hollow, whose normals point
+inward, 0 on an open sheet:
 
     up to FREE spacings from the nearest point      any: nothing is changed there, and nothing at any point
     at FIRM spacings                                BOUND L: what is zero here has w within c -+ BOUND
-    at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's
+    at FAR spacings, or REACH supports              0: holes and all that is far away are the winding number's, with c
+                                                    of +-1/2, so that the lid of a hole with a plane rim is plane
 
 Most of a good field keeps the bound by itself and stays as it was solved. Outside g is L / 2 and inside -L / 2, so L is
 twice the distance from the points, and g that distance with its sign; but no less than the support, half of which is
@@ -34,7 +36,7 @@ from cnf.threads import map_pieces, one_thread_each
 
 FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
-BOUND = 0.2  # of the winding number
+BOUND = 0.1  # of the winding number
 LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
 CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
 LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
@@ -48,26 +50,34 @@ AVERAGED = 24  # points whose values are averaged to the local mean of an attrib
 class Guide:
     """What knows inside from outside wherever a field is silent or wrong: a winding number, about 1 inside, 0 outside.
 
-    `levels`: what it is on the surface: -+1/2 for a closed one, (1,), else a mean at each point, (n,). `rows` (n,):
-    which points of the cloud it looks at; None: all.
+    `means` (n,): what it is around each point: 1/2 on average, less along edges and at tips, more along grooves.
+    `closed`: -+1/2 if the surface is closed, else None. `rows` (n,): which points of the cloud it looks at; None: all.
     """
 
     spacing: Spacing
     winding: WindingNumber
-    levels: np.ndarray
+    means: np.ndarray
+    closed: float | None
     rows: np.ndarray | None = None
 
-    def level(self, x: np.ndarray) -> np.ndarray:
-        """The same at places (P, 3), (1,) or (P,); the points around speak for a place, so nothing jumps."""
-        if len(self.levels) == 1:
-            return self.levels
-        return local_mean(self.spacing.tree, self.levels[:, None], x)[:, 0]
+    def level(self, x: np.ndarray, apart: np.ndarray) -> np.ndarray:
+        """The same at places (P, 3) so many spacings (P,) from the points; nothing jumps, (P,).
+
+        The points around speak for a place near them. Farther off, what the rim of a hole has says nothing of its lid.
+        """
+        if self.closed is None:
+            return local_mean(self.spacing.tree, self.means[:, None], x)[:, 0]
+        levels = np.full(len(x), self.closed)
+        near = np.flatnonzero(apart < FAR)
+        if len(near):
+            beyond = local_mean(self.spacing.tree, self.means[:, None], x[near])[:, 0] - self.closed
+            levels[near] += fade((apart[near] - FIRM) / (FAR - FIRM)) * beyond
+        return levels
 
     def near(self, low: np.ndarray, high: np.ndarray) -> Guide:
         """The same for places whose nearest points lie in a box, corners (3,): it looks for them among these alone."""
         rows = rows_in_box(self.spacing.points, low, high)
-        levels = self.levels if len(self.levels) == 1 else self.levels[rows]
-        return Guide(self.spacing.take(rows), self.winding, levels, rows)
+        return Guide(self.spacing.take(rows), self.winding, self.means[rows], self.closed, rows)
 
 
 def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
@@ -76,10 +86,13 @@ def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     winding = WindingNumber(points, normals, spacing.areas, SOFT * spacing.widths)
     winding = replace(winding, gathered=winding.sources)
     found = winding.values(points[:: max(1, len(points) // LOOKED)])
-    closed = np.copysign(0.5, np.median(found))
-    if np.mean(np.abs(found - closed) > CLOSED) <= RARE:
-        return Guide(spacing, winding, np.array([closed]))
-    return Guide(spacing, winding, local_mean(spacing.tree, winding.values(points)[:, None], points)[:, 0])
+    half = np.copysign(0.5, np.median(found))
+    closed = float(half) if np.mean(np.abs(found - half) > CLOSED) <= RARE else None
+    order = winding.sources.order  # pieces of neighbours: sums of places far apart are long
+    there, means = np.empty((len(points), 1)), np.empty(len(points))
+    there[order, 0] = in_pieces(winding.values, points[order])
+    means[order] = in_pieces(lambda piece: local_mean(spacing.tree, there, piece)[:, 0], points[order])
+    return Guide(spacing, winding, means, closed)
 
 
 def rows_in_box(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -158,9 +171,9 @@ class Surface:
         scale = np.maximum(self.support, 2 * distance)
         bound = BOUND * scale * loosen(apart)
         off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        likely = scale[off] * (self.guide.level(x[off]) - self.winding.estimate(x[off]))
+        likely = scale[off] * (self.guide.level(x[off], apart[off]) - self.winding.estimate(x[off]))
         off = off[np.abs(found[off, 0] - likely) > bound[off] - ROUGH * scale[off]]  # elsewhere it is not
-        guide = scale[off] * (self.guide.level(x[off]) - winding(x[off]))
+        guide = scale[off] * (self.guide.level(x[off], apart[off]) - winding(x[off]))
         beyond = found[off, 0] - guide
         held = np.abs(beyond) > bound[off]
         at = off[held]

@@ -32,6 +32,7 @@ def summarise(made: Reconstruction) -> str:
         f"farthest from the points: {made.largest_distance:.2g}, or {made.largest_distance_spacings:.1f} spacings of "
         f"those there; unsupported: {100 * made.unsupported_area:.2g} % of the area",
         *tell_sharpness(made),
+        made.coverage.say(made.cloud),
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
         f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
     ]
@@ -75,11 +76,26 @@ def describe(made: Reconstruction) -> dict:
             "unsupported_area": made.unsupported_area,
             "unsupported_places": made.coverage.places,
             **({"sharp": asdict(made.sharpness)} if made.sharpness else {}),
+            "unsupported_sizes": (made.cloud.scale * made.coverage.empty).tolist(),
+            "beyond_1_5_spacings": _describe_sparse(made),
         },
         "seconds": made.seconds,
         "peak_memory_gb": made.memory,
         "evaluations": made.evaluations,
         "notes": list(made.notes),
+    }
+
+
+def _describe_sparse(made: Reconstruction) -> dict:
+    """What is farther than 1.5 spacings from every point, in coordinates of the input."""
+    sparse = made.coverage.sparse
+    return {
+        "vertices": sparse.vertices,
+        "area": sparse.area,
+        "area_of_random_points": sparse.chance,
+        "more_than_chance": not sparse.by_chance,
+        "largest": made.largest_distance_spacings,
+        "farthest": None if sparse.farthest is None else made.cloud.to_input(sparse.farthest).tolist(),
     }
 
 

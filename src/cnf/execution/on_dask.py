@@ -1,0 +1,140 @@
+"""Dask: workers of a cluster, started here or joined at its address.
+
+Dask itself gives the piece of a lost worker to another. Arrays that are shared lie in a folder that all workers see:
+on one machine any, on several one of a file system that they have in common.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cnf.errors import CnfError
+from cnf.execution.executor import Executor, Failed, Shared, Work, fail
+from cnf.execution.sharing import file_arrays
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+AHEAD = 2  # pieces for every worker that are under way: one is done while the next one is sent
+
+
+class Dask(Executor):
+    """`where`: a number of workers to be started on this machine, the address of a scheduler, or a `Client`.
+
+    `folder`: one that all workers see. `memory`: of each worker that is started here, such as "4GB". `tries`: how often
+    a piece is given out whose worker is lost, by workers that are started here. `timeout`: seconds in which a scheduler
+    must answer.
+    """
+
+    def __init__(
+        self,
+        where: int | str | Client,
+        folder: str | Path | None = None,
+        memory: str | None = None,
+        tries: int = 3,
+        timeout: float = 20.0,
+    ) -> None:
+        try:
+            import dask
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise CnfError("Dask is not installed: pip install 'constrained-neural-fields[dask]'") from None
+        self.folder, self._folders, self._started = folder, list[Path](), list[Any]()
+        if isinstance(where, Client):
+            self.client = where
+        elif isinstance(where, str):
+            self.client = self._join(where, timeout)
+        else:
+            if isinstance(where, bool) or not 1 <= where <= 256:
+                raise CnfError(f"workers are 1 to 256; got {where!r}")
+            with dask.config.set({"distributed.scheduler.allowed-failures": tries - 1}):
+                cluster = LocalCluster(
+                    n_workers=where,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    memory_limit=memory or "auto",
+                )
+            self.client = Client(cluster)
+            self._started = [self.client, cluster]
+
+    def _join(self, address: str, timeout: float) -> Client:
+        from distributed import Client
+
+        try:
+            client = Client(address, timeout=timeout)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+            raise CnfError(
+                f"no Dask scheduler answers at {address!r}: {reason[0]}; see dask scheduler --help"
+            ) from None
+        self._started = [client]
+        return client
+
+    @property
+    def workers(self) -> int:  # type: ignore[override]
+        """As many as there are now."""
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        from distributed import as_completed
+
+        source = enumerate(pieces)
+        numbers: dict[Future, int] = {}
+        running = as_completed()
+
+        def give_out() -> None:
+            while len(numbers) < AHEAD * max(1, self.workers):
+                number, piece = next(source, (None, None))
+                if number is None:
+                    return
+                future = self.client.submit(_do, work, piece, pure=False)
+                numbers[future] = number
+                running.add(future)
+
+        try:
+            give_out()
+            for future in running:
+                yield numbers.pop(future), _take(future)
+                give_out()
+        finally:
+            for future in numbers:
+                future.cancel()
+
+    def share(self, value: Any) -> Shared[Any]:
+        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-", dir=self.folder))
+        self._folders.append(folder)
+        seen = self.client.run(os.path.isdir, str(folder))
+        if not all(seen.values()):
+            raise CnfError(
+                f"{sum(not there for there in seen.values())} of {len(seen)} Dask workers do not see {folder}; give a "
+                "folder that all their machines have in common"
+            )
+        return file_arrays(value, folder)
+
+    def close(self) -> None:
+        while self._folders:
+            shutil.rmtree(self._folders.pop(), ignore_errors=True)
+        while self._started:
+            self._started.pop(0).close()
+
+
+def _do(work: Work, piece: Any) -> Any:
+    """What a worker does."""
+    try:
+        return work(piece)
+    except Exception as error:
+        return fail(error)
+
+
+def _take(future: Future) -> Any:
+    """The result; `Failed` if there is none, whatever the reason."""
+    try:
+        return future.result()
+    except Exception as error:  # lost with all workers that tried it, or with the scheduler
+        return Failed(f"Dask could not do a piece: {type(error).__name__}: {str(error).splitlines()[0][:300]}")
