@@ -36,6 +36,7 @@ OURS: dict[str, dict[str, Any]] = {  # name -> options of `reconstruct`
     "cnf-snapped": {"normals_mode": "exact", "solver": "sparse", "snap": True},
     "cnf-refined": {"normals_mode": "exact", "solver": "sparse", "snap": True, "refinements": 1},
     "cnf-blend": {"normals_mode": "exact", "solver": "blend"},
+    "cnf-sharp": {"sharp": True},  # as cnf-auto, with sharp edges kept
     "cnf-pseudo": {"normals_mode": "pseudo", "solver": "sparse"},
     "paper": {"normals_mode": "pseudo", "solver": "local"},
 }

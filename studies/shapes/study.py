@@ -53,8 +53,8 @@ class Shapes(Study):
         Names,
         typer.Option(
             metavar="NAMES",
-            help="Ours: cnf, cnf-auto, cnf-trained, cnf-snapped, cnf-refined, cnf-blend, cnf-pseudo, paper; "
-            "others: scipy-tps, open3d-..., pymeshlab-...; default: all.",
+            help="Ours: cnf, cnf-auto, cnf-trained, cnf-snapped, cnf-refined, cnf-blend, cnf-sharp, cnf-pseudo, "
+            "paper; others: scipy-tps, open3d-..., pymeshlab-...; default: all.",
         ),
     ] = None
     points: Annotated[int, typer.Option(min=4, help="Drawn from each shape.")] = 10_000

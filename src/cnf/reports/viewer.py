@@ -18,6 +18,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from cnf.meshes.creased import SHARP, part_at_creases
 from cnf.meshes.mesh import Mesh, unit_rows
 from cnf.meshes.simplifying import simplify
 from cnf.reports.page_style import STYLE
@@ -53,7 +54,9 @@ def make_page(scene: Scene, most_faces: int = MOST_FACES, most_points: int = MOS
     """The text of the page."""
     attributes = {} if scene.values is None else {VALUE: scene.values}
     kept = {name: scene.mesh.attributes[name] for name in ("normals", "colours") if has_three(scene.mesh, name)}
+    kept |= {name: rows for name, rows in scene.mesh.attributes.items() if name == SHARP}
     mesh = simplify(Mesh(scene.mesh.vertices, scene.mesh.faces, {**kept, **attributes}), most_faces)
+    mesh = part_at_creases(mesh) if len(mesh.faces) == len(scene.mesh.faces) else mesh
     shown = choose_points(len(scene.points), most_points)
     notes = [*limits(scene, mesh, len(shown)), *scene.notes]
     box = np.concatenate([mesh.vertices, scene.points[shown]])

@@ -45,6 +45,12 @@ def reconstruct(
         ),
     ] = "auto",
     snap: Annotated[bool, typer.Option("--snap", help="Draw the mesh through every point.")] = False,
+    sharp: Annotated[
+        bool, typer.Option("--sharp", help="Keep sharp edges and corners instead of rounding them.")
+    ] = False,
+    sharp_angle: Annotated[
+        float | None, typer.Option(metavar="DEGREES", help="The same, where the surface turns by so much; default: 25.")
+    ] = None,
     refine: Annotated[int, typer.Option(help="Split every face in four, so many times.")] = 0,
     flatness: Annotated[
         float, typer.Option(help="Split faces farther than this from the surface, in grid steps; 0: none.")
@@ -112,6 +118,7 @@ def reconstruct(
         support=support,
         offset=offset,
         snap=snap,
+        sharp=sharp if sharp_angle is None else sharp_angle,
         flatness=flatness,
         refinements=refine,
         close=not open_rims,

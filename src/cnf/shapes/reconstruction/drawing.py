@@ -11,18 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cnf.errors import CnfError
 from cnf.execution import Executor
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.reconstruction.band import lay_grid
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.conditions import METHODS, solve_surface
+from cnf.shapes.reconstruction.creasing import Sharpness, insert_creases, keep_kinds, measure_sharpness, on_creases
 from cnf.shapes.reconstruction.doubts import note_missed
 from cnf.shapes.reconstruction.extraction import extract, note_followed
 from cnf.shapes.reconstruction.lengths import choose_resolution
 from cnf.shapes.reconstruction.measuring import Errors, measure_at_points
 from cnf.shapes.reconstruction.parts import PartedSurface, cut_into_parts, lay_balls
 from cnf.shapes.reconstruction.refinement import project, refine
+from cnf.shapes.reconstruction.searching import look_for_creases
 from cnf.shapes.reconstruction.snapping import snap as draw_through
 from cnf.shapes.reconstruction.stitching import mesh_parts
 from cnf.shapes.reconstruction.surface import Guide, Surface, make_guide
@@ -43,6 +46,7 @@ class Task:
     resolution: int | None
     flatness: float
     snap: bool
+    sharp: float  # degrees from which on an edge is kept, 0: none is
     close: bool
     part: int
     executor: Executor  # where the parts are done
@@ -73,12 +77,18 @@ class Drawing:
     step: float
     resolution: int
     notes: tuple[str, ...]
+    sharpness: Sharpness | None = None
 
 
 def draw(task: Task) -> Drawing:
     """The mesh of a cloud; a large one part by part, if its field is one of patches with exact normals."""
-    parts = task.solver == "blend" and task.mode == "exact" and len(task.cloud) > 2 * task.part
-    return _draw_in_parts(task) if parts else _draw_whole(task)
+    parted = task.solver == "blend" and task.mode == "exact" and len(task.cloud) > 2 * task.part
+    if parted and task.sharp:
+        raise CnfError(
+            f"sharp edges are kept in clouds that are solved whole, up to {2 * task.part} points; got "
+            f"{len(task.cloud)}: thin the cloud, or make the parts larger"
+        )
+    return _draw_in_parts(task) if parted else _draw_whole(task)
 
 
 def _draw_whole(task: Task) -> Drawing:
@@ -91,24 +101,33 @@ def _draw_whole(task: Task) -> Drawing:
     tell("measuring the field at the points")
     errors = measure_at_points(surface, surface.points, surface.normals, cloud.trusted)
     clock.stop("certificate")
+    creases = look_for_creases(cloud, surface.spacing, task.sharp)
+    if task.sharp:
+        clock.stop("creases")
+    slopes = creases.sharpen(surface.slopes, surface.spacing) if creases else surface.slopes
+    values = creases.sharpen_values(surface.values, surface.spacing) if creases else surface.values
     tell("following the surface")
     resolution = task.choose_resolution(surface.guide)
-    extraction = extract(surface.values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
+    extraction = extract(values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
     clock.stop("extraction")
     mesh, step, notes = extraction.mesh, extraction.step, list(extraction.notes)
     del extraction  # its mesh, of which there will be a better one, is large
     if task.solver != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
-        mesh = project(mesh, surface.slopes, 0.5 * step).mesh
+        mesh = project(mesh, slopes, 0.5 * step).mesh
         clock.stop("projection")
+    if creases:
+        mesh = insert_creases(mesh, creases, surface.spacing, step)
     notes += note_missed(cloud.points, mesh, step)
     if task.snap:
         mesh = _snap(task, mesh, notes)
     if task.flatness and task.solver != "local":  # from here on the vertices there stay, points in the mesh among them
         tell("splitting curved faces")
-        mesh = refine(mesh, surface.slopes, 0.5 * step, task.flatness * step).mesh
+        refined = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh)).mesh
+        mesh = keep_kinds(mesh, refined)
     clock.stop("refinement")
-    return Drawing(mesh, surface, errors, step, resolution, tuple(notes))
+    sharpness = measure_sharpness(mesh, surface.values) if task.sharp else None
+    return Drawing(mesh, surface, errors, step, resolution, tuple(notes), sharpness)
 
 
 def _draw_in_parts(task: Task) -> Drawing:

@@ -20,12 +20,14 @@ from torch import Tensor
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
 from cnf.execution import Executor, open_executor
+from cnf.meshes.creased import SHARP
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
 from cnf.shapes.reconstruction.clock import Clock, peak_memory
+from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
     cut_unsupported,
@@ -42,6 +44,7 @@ from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
 
 KINDS = ("exact", "pseudo")
+TURN, LEAST_TURN = 25.0, 10.0  # degrees by which the surface turns at a sharp edge: unless given, and at least
 SOLVERS = ("auto", "sparse", "blend", "local")
 
 Report = Callable[[str], None]
@@ -63,6 +66,7 @@ class Reconstruction:
     seconds: dict[str, float]  # of every stage
     memory: float  # peak of the process, GB
     evaluations: int
+    sharpness: Sharpness | None  # of sharp edges, if they were asked for
     notes: tuple[str, ...] = ()
     settings: dict[str, object] = field(default_factory=dict)
 
@@ -105,6 +109,7 @@ def reconstruct(
     support: float | None = None,
     offset: float = 0.01,
     snap: bool = False,
+    sharp: bool | float = False,
     flatness: float = 0.02,
     refinements: int = 0,
     close: bool = True,
@@ -122,7 +127,9 @@ def reconstruct(
     `neighbours`: how many points the support of the kernel holds,
     unless `support` gives its radius (in scaled coordinates, the longest side being 2). `offset`: eps of
     pseudo-normals. `flatness`: faces whose sides are farther than this from the surface, in steps of the grid, are
-    split (0: none). `refinements`: times every face is split in four. `snap`: draw the mesh through every point.
+    split (0: none). `sharp`: keep edges and corners at which the surface turns by 25 degrees or more, or by so many;
+    the field stays smooth, the mesh near them is drawn from the pieces that meet there. `refinements`: times every face
+    is split in four. `snap`: draw the mesh through every point.
     `most`: larger clouds are thinned to this; unless given, all points are taken. `part`: a cloud of more than twice as
     many points is solved and meshed in parts of about so many, in memory for those that are worked on (solver 'blend').
     `workers`: processes that do these parts, the address of a Dask scheduler, or an executor of `cnf.execution`; the
@@ -135,6 +142,12 @@ def reconstruct(
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
     if part is not None and (solver not in ("auto", "blend") or normals_mode == "pseudo"):
         raise CnfError("parts are for solver 'blend' with exact normals; leave `part` out")
+    angle = check_angle(sharp, solver)
+    if angle and (refinements or snap):
+        raise CnfError(
+            "a mesh with sharp edges is neither split in four nor drawn through the points: leave out refinements and "
+            "snap, or sharp"
+        )
     executor = open_executor(workers)
     clock = Clock()
     tell("checking the points")
@@ -161,6 +174,7 @@ def reconstruct(
         resolution=resolution,
         flatness=flatness,
         snap=snap,
+        sharp=angle,
         close=close,
         part=part or PART,
         executor=executor,
@@ -185,6 +199,7 @@ def reconstruct(
     notes += coverage.describe(cloud)
     clock.stop("coverage")
     attributes = complete_attributes(surface, cloud, mesh)
+    attributes |= {SHARP: mesh.attributes[SHARP]} if SHARP in mesh.attributes else {}
     clock.stop("attributes")
     return Reconstruction(
         mesh=Mesh(cloud.to_input(mesh.vertices), mesh.faces, attributes),
@@ -198,13 +213,31 @@ def reconstruct(
         seconds=clock.seconds,
         memory=peak_memory(),
         evaluations=surface.counted[0],
+        sharpness=drawing.sharpness,
         notes=tuple(notes),
         settings={
             **{"points": len(cloud), "normals": normals_mode, "solver": chosen, "resolution": drawing.resolution},
             **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
+            **({"sharp": angle} if angle else {}),
             **({"offset": offset} if normals_mode == "pseudo" else {}),
         },
     )
+
+
+def check_angle(sharp: bool | float, solver: str) -> float:
+    """Degrees by which the surface turns at an edge that is kept; 0 for none."""
+    if isinstance(sharp, bool | np.bool_):
+        angle = TURN if sharp else 0.0
+    else:
+        angle = float(sharp) if isinstance(sharp, int | float | np.number) else float("nan")
+        if not LEAST_TURN <= angle <= 90:
+            raise CnfError(
+                f"sharp edges are those at which the surface turns by so many degrees, {LEAST_TURN:g} to 90, "
+                f"or True for {TURN:g}; got {sharp!r}"
+            )
+    if angle and solver == "local":
+        raise CnfError("sharp edges go with a field that has one zero set; use solver 'blend' or 'sparse'")
+    return angle
 
 
 def _check(

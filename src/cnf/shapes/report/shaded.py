@@ -15,6 +15,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, minimum_filter
 
 from cnf.errors import ConstraintError, nearest
+from cnf.meshes.creased import part_at_creases
 from cnf.meshes.mesh import Mesh
 from cnf.reports.plots import draw
 from cnf.shapes.report.rasteriser import CHUNK, Camera, Hits, aim, cover, dot
@@ -29,6 +30,7 @@ VIEWS: dict[str, tuple[float, float]] = {
     "top": (0.0, 88.0),
 }
 CLAY = (0.80, 0.70, 0.58)  # a mesh without colours
+SHOWN = "shown colours"  # the attribute that carries them
 MARK = (0.80, 0.22, 0.10)  # points
 PAPER = (1.0, 1.0, 1.0)
 FINER = 2  # pixels of the drawing per pixel of the picture, along each side
@@ -91,10 +93,13 @@ def shade_mesh(
     if colours is not None and np.shape(colours) != mesh.vertices.shape:
         raise ConstraintError(f"expected colours {mesh.vertices.shape}, got {np.shape(colours)}")
     stand = stand_up(up)
+    inside_out = mesh.volume < 0 and mesh.is_watertight
+    mesh = part_at_creases(mesh if colours is None else mesh.with_attributes(**{SHOWN: colours}))
+    colours = mesh.attributes.get(SHOWN)
     own = mesh.attributes.get("normals")
     normals = own if own is not None and own.shape == mesh.vertices.shape else mesh.vertex_normals
     vertices, normals, faces = mesh.vertices @ stand.T, normals @ stand.T, mesh.faces
-    if mesh.volume < 0 and mesh.is_watertight:  # inside out: seen from outside all the same
+    if inside_out:  # inside out: seen from outside all the same
         normals, faces = -normals, faces[:, ::-1]
     azimuth, elevation = _find_view(view)
     camera = aim(vertices[mesh.used], azimuth + turn, elevation, FINER * size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from cnf.files import write_text
@@ -30,11 +31,25 @@ def summarise(made: Reconstruction) -> str:
         f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
         f"farthest from the points: {made.largest_distance:.2g}, or {made.largest_distance_spacings:.1f} spacings of "
         f"those there; unsupported: {100 * made.unsupported_area:.2g} % of the area",
+        *tell_sharpness(made),
         made.coverage.say(made.cloud),
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
         f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
     ]
     return "\n".join(lines)
+
+
+def tell_sharpness(made: Reconstruction) -> list[str]:
+    """One line on sharp edges, if they were asked for."""
+    found = made.sharpness
+    if found is None:
+        return []
+    if not found.edges + found.corners:
+        return [f"sharp edges: none of {made.settings['sharp']:g} degrees or more found; the mesh is the smooth one"]
+    return [
+        f"sharp edges: {found.edges} vertices on edges, {found.corners} on corners; the smooth field is up to "
+        f"{found.away:.2g} there"
+    ]
 
 
 def describe(made: Reconstruction) -> dict:
@@ -60,6 +75,7 @@ def describe(made: Reconstruction) -> dict:
             "largest_distance_spacings": made.largest_distance_spacings,
             "unsupported_area": made.unsupported_area,
             "unsupported_places": made.coverage.places,
+            **({"sharp": asdict(made.sharpness)} if made.sharpness else {}),
             "unsupported_sizes": (made.cloud.scale * made.coverage.empty).tolist(),
             "beyond_1_5_spacings": _describe_sparse(made),
         },

@@ -72,12 +72,15 @@ def list_facts(made: Reconstruction) -> list[tuple[str, str]]:
     free = len(made.cloud.doubtful)
     name = f"worst |∇d − n| (not at {free:,} free ones)" if free else "worst |∇d − n|"
     normals = (name, f"{made.normal_error:.1e}") if exact else ("worst angle", f"{made.angle:.1f}°")
+    found = made.sharpness
+    sharp = [("on sharp edges", f"{found.edges:,}"), ("on corners", f"{found.corners:,}")] if found else []
     return [
         ("points", f"{len(made.cloud):,}"),
         ("worst |d| at them", f"{made.value_error:.1e}"),
         normals,
         ("vertices", f"{len(mesh.vertices):,}"),
         ("faces", f"{len(mesh.faces):,}"),
+        *sharp,
         ("parts", f"{mesh.components}"),
         ("Euler number", f"{mesh.euler}"),
         ("farthest from points", f"{made.largest_distance_spacings:.1f} spacings"),
