@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import torch
 from torch import Tensor, nn
 
 from cnf.bases.chain import chained, chained_gaussian, highest
 from cnf.bases.part import Part
+from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
 from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
@@ -302,7 +302,7 @@ class Wendland(ScaledKernel):
             raise BasisError(f"a Wendland kernel is made for 1 to {MOST_DIMENSIONS} coordinates; got {dimension!r}")
         self.k, self.dimension = int(smoothness), int(dimension)
         self.smoothness = 2 * self.k
-        exact = [_wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)]
+        exact = [wendland_table(self.dimension // 2 + self.k + 1, self.k - m) for m in range(2 * self.k + 1)]
         norm = exact[0][1][0]
         self._tables = [  # of every derivative in s = r^2, which has a factor -1/2 of that by -(1/r) d/dr
             (power, [float(c / norm) * (-0.5) ** m for c in coefficients], lowest)
@@ -327,78 +327,13 @@ class Wendland(ScaledKernel):
             power, coefficients, lowest = self._tables[m]
             r = root if least_square(s.dtype, -lowest) == LEAST else torch.sqrt(away_from_zero(s, -lowest))
             if not power:
-                found.append(torch.where(r < 1, _horner(coefficients, r, lowest), 0.0))
+                found.append(torch.where(r < 1, horner(coefficients, r, lowest), 0.0))
             elif len(coefficients) == 1 and lowest in (0, -1):  # most of the time is passes through memory
-                value = _power(powers, power)
+                value = power_of(powers, power)
                 found.append(coefficients[0] * (value / r if lowest else value))
             else:
-                found.append(_horner(coefficients, r, lowest) * _power(powers, power))
+                found.append(horner(coefficients, r, lowest) * power_of(powers, power))
         return smooth_at_centre(s, found, [table[1][0] for table in self._tables[: self.k + 1]])
 
     def config(self) -> dict:
         return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}
-
-
-def _horner(coefficients: Sequence[float], r: Tensor, lowest: int) -> Tensor:
-    """r^lowest times the polynomial of r."""
-    total = torch.full_like(r, coefficients[-1]) if len(coefficients) == 1 else coefficients[-1] * r
-    for place, c in enumerate(reversed(coefficients[:-1])):
-        total = (total if place == 0 else total * r) + c
-    return total * r**lowest if lowest else total
-
-
-def _power(known: dict[int, Tensor], exponent: int) -> Tensor:
-    """known[1]**exponent by squaring, several times faster than the general power; what was found is kept."""
-    if exponent not in known:
-        half = exponent // 2
-        known[exponent] = _power(known, half) * _power(known, exponent - half)
-    return known[exponent]
-
-
-def _wendland_table(ell: int, k: int) -> tuple[int, list[Fraction], int]:
-    """I^k (1-r)^ell (k >= 0) or (-(1/r) d/dr)^|k| (1-r)^ell as (1-r)^power * r^lowest * polynomial, exactly."""
-    power, p, lowest = ell, [Fraction(1)], 0
-    for _ in range(max(k, 0)):
-        # full polynomial q = t p(t) (1-t)^power; integrate from r to 1; divide by (1-r)^(power+1)
-        q = [Fraction(0), *p]
-        for _ in range(power):
-            q = _times(q, [Fraction(1), Fraction(-1)])
-        primitive = [Fraction(0)] + [c / (i + 1) for i, c in enumerate(q)]
-        integral = [-c for c in primitive]
-        integral[0] += sum(primitive, Fraction(0))
-        power += 1
-        p = integral
-        for _ in range(power):
-            p = _divided(p)
-        # one more factor (1 - r) divides out whenever it is there
-        while len(p) > 1 and sum(p) == 0:
-            p, power = _divided(p), power + 1
-    for _ in range(max(-k, 0)):
-        # -(1/r) d/dr [ (1-r)^power r^lowest p ] = (1-r)^(power-1) r^(lowest-2) [ power r p - (1-r)(lowest p + r p') ]
-        slope = [c * i for i, c in enumerate(p)]
-        inner = [lowest * c for c in p]
-        inner = [a + b for a, b in zip(inner, slope, strict=True)]
-        minus = _times(inner, [Fraction(1), Fraction(-1)])
-        plus = [Fraction(0)] + [power * c for c in p]
-        p = [a - b for a, b in zip(plus, minus, strict=True)]
-        power, lowest = power - 1, lowest - 2
-        while len(p) > 1 and p[0] == 0:
-            p, lowest = p[1:], lowest + 1
-    return power, p, lowest
-
-
-def _times(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
-    result = [Fraction(0)] * (len(a) + len(b) - 1)
-    for i, x in enumerate(a):
-        for j, y in enumerate(b):
-            result[i + j] += x * y
-    return result
-
-
-def _divided(p: list[Fraction]) -> list[Fraction]:
-    """p / (1 - r), which must divide it."""
-    quotient, carry = [], Fraction(0)
-    for c in p[:-1]:
-        carry += c
-        quotient.append(carry)
-    return quotient
