@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import ConstraintError
+from cnf.meshes import mesh as meshes
 from cnf.meshes.mesh import Mesh
 from tests.shapes.known_clouds import cube, torus_mesh
 
@@ -49,6 +50,25 @@ def test_holes_turned_faces_and_unused_vertices_are_seen():
     assert Mesh(np.concatenate([mesh.vertices, [[9.0, 9, 9]]]), mesh.faces).euler == 2
     inward = Mesh(mesh.vertices, mesh.faces[:, ::-1])
     assert inward.volume < 0 < inward.face_outward().volume
+
+
+@pytest.mark.parametrize("sides", [1, 7, 1 << 24])
+def test_edges_of_random_faces_are_counted(sides: int, monkeypatch: pytest.MonkeyPatch):
+    """Of 100 handfuls of faces, degenerate ones too, by a dictionary of sides; however many are sorted together."""
+    monkeypatch.setattr(meshes, "SIDES", sides)
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        faces = random.integers(0, 6, (random.integers(1, 12), 3))
+        ways: dict[frozenset[int], list[tuple[int, int]]] = {}
+        for a, b, c in faces.tolist():
+            for way in ((a, b), (b, c), (c, a)):
+                ways.setdefault(frozenset(way), []).append(way)
+        mesh = Mesh(random.normal(size=(6, 3)), faces)
+        assert mesh.boundary_edges == sum(len(found) == 1 for found in ways.values())
+        assert mesh.crowded_edges == sum(len(found) > 2 for found in ways.values())
+        closed = all(len(found) == 2 and found[0] == found[1][::-1] != found[1] for found in ways.values())
+        assert mesh.is_watertight == closed
+        assert mesh.euler == len(np.unique(faces)) - len(ways) + len(faces)
 
 
 def test_weld_joins_a_soup_of_triangles():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cnf.errors import ConstraintError
 
+SIDES = 1 << 24  # sides of faces that are sorted together
 CHUNK = 1 << 18  # faces that are looked at together
 
 
@@ -135,24 +137,46 @@ class Mesh:
         """(E,): in how many faces each edge lies; 2 everywhere on a closed surface."""
         return self._edge_table[1]
 
+    @cached_property
+    def _edge_kinds(self) -> tuple[int, int, int, int]:
+        """How many edges there are; lie in one face, in more than two, in two that run through it in opposite ways.
+
+        Edges are counted by ranges of their smaller vertex: of millions of faces a table of all takes several times as
+        much memory as the mesh.
+        """
+        total, count = np.zeros(4, dtype=np.int64), len(self.vertices)
+        bounds = np.linspace(0, count, max(1, -(-3 * len(self.faces) // SIDES)) + 1).astype(np.int64)
+        for low, high in pairwise(bounds):
+            keys = []
+            for i in range(3):
+                start, end = self.faces[:, i], self.faces[:, (i + 1) % 3]
+                smaller = np.minimum(start, end)
+                own = (smaller >= low) & (smaller < high)
+                start, end = start[own], end[own]
+                larger, straight = np.maximum(start, end), start < end
+                keys.append(2 * ((smaller[own] - low) * count + larger) + straight)
+            sides = np.sort(np.concatenate(keys))
+            first = np.flatnonzero(np.diff(sides >> 1, prepend=-1))
+            held = np.diff(first, append=len(sides))
+            opposite = (held == 2) & (sides[first] & 1 != sides[first + (held > 1)] & 1)
+            total += [len(first), np.sum(held == 1), np.sum(held > 2), np.sum(opposite)]
+        return int(total[0]), int(total[1]), int(total[2]), int(total[3])
+
     @property
     def boundary_edges(self) -> int:
         """How many edges lie in one face only: rims and holes."""
-        return int((self.edge_counts == 1).sum())
+        return self._edge_kinds[1]
 
     @property
     def crowded_edges(self) -> int:
         """How many edges lie in more than two faces: the surface is no manifold there."""
-        return int((self.edge_counts > 2).sum())
+        return self._edge_kinds[2]
 
-    @cached_property
+    @property
     def is_watertight(self) -> bool:
         """Whether every edge lies in exactly two faces which run through it in opposite directions."""
-        if not len(self.faces) or not (self.edge_counts == 2).all():
-            return False
-        start, end = self._directed
-        keys = np.sort(start * len(self.vertices) + end)
-        return bool((np.diff(keys) != 0).all() and (start != end).all())
+        edges, _, _, opposite = self._edge_kinds
+        return edges > 0 and opposite == edges
 
     @cached_property
     def used(self) -> np.ndarray:
@@ -167,7 +191,8 @@ class Mesh:
         count = len(self.vertices)
         if not len(self.faces):
             return np.full(count, -1)
-        graph = coo_matrix((np.ones(len(self.edges), dtype=bool), tuple(self.edges.T)), shape=(count, count))
+        ends = self.faces[:, :2].ravel(), self.faces[:, 1:].ravel()  # two sides join the corners of a face
+        graph = coo_matrix((np.ones(len(ends[0]), dtype=bool), ends), shape=(count, count))
         labels = connected_components(graph, directed=False)[1].astype(np.int64)
         numbers = np.full(count, -1)
         numbers[self.used] = np.unique(labels[self.used], return_inverse=True)[1]
@@ -181,7 +206,7 @@ class Mesh:
     @property
     def euler(self) -> int:
         """V - E + F over the vertices in use."""
-        return int(self.used.sum()) - len(self.edges) + len(self.faces)
+        return int(self.used.sum()) - self._edge_kinds[0] + len(self.faces)
 
     @property
     def genus(self) -> int | None:

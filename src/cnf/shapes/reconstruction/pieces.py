@@ -40,7 +40,7 @@ class Piece:
     number: int
     vertices: np.ndarray  # (V, 3)
     attributes: dict[str, np.ndarray]  # normals and others at the vertices
-    faces: np.ndarray  # (F, 3)
+    faces: np.ndarray  # (F, 3) int32
     shared: np.ndarray  # (s,)
     names: np.ndarray  # (s,)
     seeded: np.ndarray  # vertices that are nearest to a point
@@ -82,7 +82,7 @@ class MeshPart:
             number=asked.number,
             vertices=mesh.vertices,
             attributes=attributes,
-            faces=mesh.faces,
+            faces=mesh.faces.astype(np.int32),
             shared=shared,
             names=names[shared],
             seeded=seeded,

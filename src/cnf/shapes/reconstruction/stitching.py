@@ -7,7 +7,7 @@ that leads from one part into another, where that has no points, is followed the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -128,38 +128,38 @@ def _join(pieces: list[Piece], close: bool, step: float, points: int) -> Stitche
 
 
 def _put_together(pieces: list[Piece]) -> tuple[Mesh, np.ndarray]:
-    """One mesh, in which a vertex that several pieces have is that of the first; and which are seeded (V,)."""
-    sides, count = _Names(), 0
-    kept, numbers = list[np.ndarray](), list[np.ndarray]()
-    for piece in pieces:
-        known = np.full(len(piece.vertices), -1)
-        known[piece.shared] = sides.find(piece.names)
-        new = known < 0
-        known[new] = count + np.arange(new.sum())
-        fresh = new[piece.shared]
-        sides.add(piece.names[fresh], known[piece.shared[fresh]])
-        count += int(new.sum())
-        kept.append(new)
-        numbers.append(known)
+    """One mesh, in which a vertex that several pieces have is that of the first; and which are seeded (V,).
+
+    Takes the pieces one by one, so that no array is there twice.
+    """
+    numbers, count = _number(pieces)
     seeded = np.zeros(count, dtype=bool)
-    for piece, own in zip(pieces, numbers, strict=True):
+    vertices, faces = np.empty((count, 3)), np.empty((sum(len(piece.faces) for piece in pieces), 3), dtype=np.int64)
+    widths = {name: values.shape[1] for name, values in pieces[0].attributes.items()}
+    attributes = {name: np.empty((count, width)) for name, width in widths.items()}
+    done = filled = 0
+    while pieces:
+        piece, own = pieces.pop(0), numbers.pop(0)
         seeded[own[piece.seeded]] = True
-
-    def gather(take: Callable[[Piece], np.ndarray], width: int) -> np.ndarray:
-        table, start = np.empty((count, width)), 0
-        for piece, new in zip(pieces, kept, strict=True):
-            rows = take(piece)[new]
-            table[start : start + len(rows)] = rows
-            start += len(rows)
-        return table
-
-    attributes = {}
-    for name, values in next(iter(pieces)).attributes.items():
-        attributes[name] = gather(lambda piece, name=name: piece.attributes[name], values.shape[1])  # type: ignore[misc]
-        for k, piece in enumerate(pieces):
-            rest = {other: rows for other, rows in piece.attributes.items() if other != name}
-            pieces[k] = replace(piece, attributes=rest)
-    vertices = gather(lambda piece: piece.vertices, 3)
-    faces = np.concatenate([own[piece.faces] for own, piece in zip(numbers, pieces, strict=True)])
-    pieces.clear()
+        faces[filled : filled + len(piece.faces)] = own[piece.faces]
+        new = own >= done  # numbers of vertices that it is the first to have
+        vertices[own[new]] = piece.vertices[new]
+        for name, table in attributes.items():
+            table[own[new]] = piece.attributes[name][new]
+        done, filled = done + int(new.sum()), filled + len(piece.faces)
     return Mesh(vertices, faces, attributes), seeded
+
+
+def _number(pieces: list[Piece]) -> tuple[list[np.ndarray], int]:
+    """Which vertex of the whole each vertex of every piece is, and how many there are."""
+    sides, count, numbers = _Names(), 0, list[np.ndarray]()
+    for piece in pieces:
+        own = np.full(len(piece.vertices), -1)
+        own[piece.shared] = sides.find(piece.names)
+        new = own < 0
+        own[new] = count + np.arange(new.sum())
+        fresh = new[piece.shared]
+        sides.add(piece.names[fresh], own[piece.shared[fresh]])
+        count += int(new.sum())
+        numbers.append(own)
+    return numbers, count
