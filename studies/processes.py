@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def run_in_processes(study: Study, cases: Sequence[Case], folder: Path, workers:
     """Every case with its row as it is done; whatever happens, no worker is left."""
     waiting = list(cases)
     pool = Processes(workers, study.threads, tries=1, timeout=study.timeout, fresh=study.alone, keep_memory=True)
-    with pool:
-        for number, found in pool.run(Attempts(study, folder), waiting):
+    with pool, closing(pool.run(Attempts(study, folder), waiting)) as running:
+        for number, found in running:
             case = waiting[number]
             yield (case, {**case, "failed": found.reason}, []) if isinstance(found, Failed) else (case, *found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -160,9 +162,41 @@ def test_parts_hold_every_cell_once():
         assert np.all((cells[part.rows] >= part.lower) & (cells[part.rows] < part.upper))
 
 
-def test_points_in_one_cell_are_not_cut_forever():
-    """5000 points in a single cell: one part."""
+def test_crowded_cells_are_cut_as_far_as_they_can_be():
+    """5000 points in a single cell: one part. With 51 % in the last layer of the longest axis, others are halved."""
     assert len(cut_into_parts(np.zeros((5000, 3), dtype=np.int64), (9, 9, 9), 100)) == 1
+    cells = np.random.default_rng(0).integers(0, [30, 20, 20], size=(5000, 3))
+    cells[: int(0.51 * 5000), 0] = 29
+    assert max(len(part.rows) for part in cut_into_parts(cells, (31, 21, 21), 400)) <= 400
+
+
+def test_what_was_not_solved_is_not_called_exact(both):
+    """The certificate of a surface of which a part was left out: fewer conditions were measured than there are."""
+    surface = both[1].surface
+    some = {number: found for number, found in surface.certificates.items() if number}
+    left = replace(surface, certificates=some).certificate
+    assert not left.exact and left.measured == left.conditions - 7 * len(surface.parts[0].rows)
+    with pytest.raises(CnfError, match="no part of this surface was solved yet"):
+        _ = replace(surface, certificates={}).certificate
+
+
+def test_density_that_changes_across_a_seam():
+    """A torus, half of it with a tenth of the points of the other: closed, and colours are met at every point."""
+    points, normals = torus(6000)
+    kept = (points[:, 0] < 0) | (np.random.default_rng(1).random(6000) < 0.1)
+    colours = 0.5 + 0.4 * np.sin(3 * points[kept])
+    made = reconstruct(PointCloud(points[kept], normals[kept], {"colours": colours}), part=1000)
+    assert len(made.surface.parts) >= 3
+    assert made.mesh.is_watertight and made.mesh.euler == 0 and made.certificate.exact
+
+
+def test_points_off_the_mesh_are_told_in_parts_too():
+    """Two sheets closer than the grid's step: the same count of points off the mesh, in parts and in one piece."""
+    points, normals = sphere(3000)
+    inner = np.concatenate([points, 0.99 * points]), np.concatenate([normals, -normals])
+    told = [reconstruct(*inner, resolution=48, part=part).notes for part in (None, 1500)]
+    counts = [[note.split(" of ")[0] for note in notes if "not on the mesh" in note] for notes in told]
+    assert counts[0] == counts[1] and counts[0]
 
 
 def test_what_parts_cannot_give(both):

@@ -15,6 +15,7 @@ from cnf.bases import Hermite, Hybrid, Kernel, Polynomial
 from cnf.errors import BasisError, CnfError, SingularSystemError, SmoothnessError, ViolationError, ViolationWarning
 from cnf.operators import jets
 from cnf.solvers import LU, Auto, Cholesky, Patches
+from cnf.solvers.balls import Balls
 from cnf.systems import blended
 from cnf.systems.blending import blend_weights
 from cnf.systems.cover import cover_points
@@ -352,6 +353,15 @@ def test_balls_of_earlier_files():
     dense = np.concatenate([points[:60], 0.01 * halton(60, seed=5).numpy()])
     assert cover_points(dense, 5, 1.3, follow_density=True).radii.min() < 0.1 * cover.radii.min()
     assert (cover_points(points[:8], 5, 1.3, follow_density=True).stretch == 1).all()  # too few to tell a density
+
+
+def test_balls_that_speak_in_a_box():
+    """Of balls whose radii differ by 15, those that hold a place of the box, and the nearest of all to others in it."""
+    balls = Balls(np.array([[-3.5, 0.0], [3.3, 0.0], [9.0, 0.0]]), np.array([3.0, 0.2, 0.2]), np.ones(3))
+    place = np.zeros((1, 2))  # half a unit from the first ball, in none; the centre of the second is the nearest
+    near = balls.near_box(place[0], place[0], 1.0)
+    assert np.array_equal(near.centres[near.nearest(place)], balls.centres[balls.nearest(place)])
+    assert near.count == 2
 
 
 def test_given_balls(tmp_path):

@@ -9,7 +9,7 @@ executor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -46,10 +46,11 @@ class Executor(ABC):
     workers: int = 1
 
     @abstractmethod
-    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """(number, work(piece)) of every piece as it is finished; `Failed` where there is no result.
 
-        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once.
+        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once. Whoever may
+        leave it before its end closes it (`contextlib.closing`), and workers end what they are at.
         """
 
     @abstractmethod
@@ -81,7 +82,7 @@ class _Kept:
 class Here(Executor):
     """In this process, one piece after the other."""
 
-    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         for number, piece in enumerate(pieces):
             try:
                 found = work(piece)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Dask(Executor):
         elif isinstance(where, str):
             self.client = self._join(where, timeout)
         else:
-            if isinstance(where, bool) or not 1 <= where <= 256:
+            if not isinstance(where, int) or isinstance(where, bool) or not 1 <= where <= 256:
                 raise CnfError(f"workers are 1 to 256; got {where!r}")
             with dask.config.set({"distributed.scheduler.allowed-failures": tries - 1}):
                 cluster = LocalCluster(
@@ -81,7 +81,7 @@ class Dask(Executor):
         """As many as there are now."""
         return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
-    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         from distributed import as_completed
 
         source = enumerate(pieces)

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -58,7 +58,7 @@ class Processes(Executor):
         self._idle: list[Worker] = []
         self._folders: list[Path] = []
 
-    def run(self, work: Work, pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         source, again = iter(enumerate(pieces)), deque[Assigned]()
         busy: dict[connection.Connection, Worker] = {}
         try:
@@ -68,8 +68,8 @@ class Processes(Executor):
                     if given is None:
                         break
                     worker = self._idle.pop() if self._idle else Worker.start(self.threads, self.environment)
-                    worker.give(work, given)
                     busy[worker.pipe] = worker
+                    worker.give(work, given)
                 if not busy:
                     return
                 left = min(self.timeout - worker.age for worker in busy.values())

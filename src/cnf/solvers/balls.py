@@ -44,8 +44,10 @@ class Balls:
     def near_box(self, lower: np.ndarray, upper: np.ndarray, reach: float) -> Balls:
         """Those that speak for places in a box, corners (D,), which are at most `reach` away from a point in a ball.
 
-        These are the balls that the box meets, and those whose centre may be the nearest to a place in none.
+        These are the balls that the box meets, and those whose centre may be the nearest to a place in none: the centre
+        of a ball with a point nearby is no farther than its radius and `reach`.
         """
         away = np.linalg.norm(np.maximum(np.maximum(lower - self.centres, self.centres - upper), 0), axis=1)
-        kept = np.flatnonzero(away <= reach + 2 * self.radii)
+        largest = self.radii[away <= reach + self.radii].max(initial=0.0)
+        kept = np.flatnonzero(away <= reach + largest)
         return Balls(self.centres[kept], self.radii[kept], self.stretch[kept])

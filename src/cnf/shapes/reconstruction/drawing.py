@@ -49,7 +49,6 @@ class Task:
     sharp: float  # degrees from which on an edge is kept, 0: none is
     close: bool
     part: int
-    executor: Executor  # where the parts are done
     tell: Callable[[str], None]
     clock: Clock
 
@@ -80,7 +79,7 @@ class Drawing:
     sharpness: Sharpness | None = None
 
 
-def draw(task: Task) -> Drawing:
+def draw(task: Task, executor: Executor) -> Drawing:
     """The mesh of a cloud; a large one part by part, if its field is one of patches with exact normals."""
     parted = task.solver == "blend" and task.mode == "exact" and len(task.cloud) > 2 * task.part
     if parted and task.sharp:
@@ -88,7 +87,7 @@ def draw(task: Task) -> Drawing:
             f"sharp edges are kept in clouds that are solved whole, up to {2 * task.part} points; got "
             f"{len(task.cloud)}: thin the cloud, or make the parts larger"
         )
-    return _draw_in_parts(task) if parted else _draw_whole(task)
+    return _draw_in_parts(task, executor) if parted else _draw_whole(task)
 
 
 def _draw_whole(task: Task) -> Drawing:
@@ -130,7 +129,7 @@ def _draw_whole(task: Task) -> Drawing:
     return Drawing(mesh, surface, errors, step, resolution, tuple(notes), sharpness)
 
 
-def _draw_in_parts(task: Task) -> Drawing:
+def _draw_in_parts(task: Task, executor: Executor) -> Drawing:
     cloud = task.cloud
     task.tell("measuring the spacing of the points")
     guide = make_guide(cloud.points, cloud.normals)
@@ -141,7 +140,7 @@ def _draw_in_parts(task: Task) -> Drawing:
     del cells
     surface = PartedSurface(cloud, grid, parts, guide, lay_balls(guide), task.support)
     task.clock.stop("parts")
-    made = mesh_parts(surface, task.reach, task.flatness, task.close, task.executor, task.tell)
+    made = mesh_parts(surface, task.reach, task.flatness, task.close, executor, task.tell)
     task.clock.stop_all(made.seconds)
     mesh, notes = made.mesh, note_followed(made.dropped, made.holes, made.cut, task.close)
     notes += note_missed(cloud.points[made.missed], mesh, grid.step, len(cloud)) if len(made.missed) else []

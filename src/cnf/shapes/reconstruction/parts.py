@@ -29,6 +29,7 @@ from cnf.systems.cover import cover_points
 from cnf.threads import one_thread_each
 
 NEARBY = 2.5  # supports around a part, farther than the surface is followed: the points there are all it has to know
+NEAREST = 6.0  # spacings, within which the points that are averaged around a point lie
 PART, LEAST_PART = 50_000, 1000  # points of a part, about (a cloud of more than twice as many is cut), and at least
 
 
@@ -51,16 +52,27 @@ def cut_into_parts(cells: np.ndarray, shape: tuple[int, int, int], most: int) ->
     while waiting:
         part = waiting.pop()
         own = cells[part.rows]
-        axis = int(np.argmax(np.ptp(own, axis=0))) if len(own) else 0
-        plane = int(np.median(own[:, axis])) + 1 if len(own) else 0
-        below = own[:, axis] < plane
-        if len(own) <= most or below.all():
+        cut = _halve(own) if len(own) > most else None
+        if cut is None:
             found.append(part)
             continue
+        axis, plane = cut
+        below = own[:, axis] < plane
         middle = np.arange(3) == axis
         lower, upper = np.where(middle, plane, part.lower), np.where(middle, plane, part.upper)
         waiting += [Part(lower, part.upper, part.rows[~below]), Part(part.lower, upper, part.rows[below])]
     return found
+
+
+def _halve(cells: np.ndarray) -> tuple[int, int] | None:
+    """An axis, and a layer with about half of the cells (n, 3) below it; None if all are one cell."""
+    for axis in np.argsort(-np.ptp(cells, axis=0)):
+        middle = int(np.median(cells[:, axis]))
+        for plane in (middle + 1, middle):
+            below = cells[:, axis] < plane
+            if below.any() and not below.all():
+                return int(axis), plane
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +125,17 @@ class PartedSurface:
             with one_thread_each():
                 solution = solve_surface(cloud, "exact", method, self.support, 0.0, self._means(cloud))
             self.certificates[number] = solution.certificate.settled()
-            part, margin = self.parts[number], NEARBY * self.support
-            near = self.guide.near(self.grid.place(part.lower) - margin, self.grid.place(part.upper) + margin)
+            near = self._look_around(self.parts[number])
             self._last[number] = Surface(solution, cloud.points, cloud.normals, self.support, given=near)
         return self._last[number]
+
+    def _look_around(self, part: Part) -> Guide:
+        """The guide of a part: it holds the nearest points of all places that the field is asked at there."""
+        low, high = (self.grid.place(side) for side in (part.lower, part.upper))
+        margin = NEARBY * self.support
+        widest = self.spacing.widths[rows_in_box(self.points, low - margin, high + margin)].max(initial=0.0)
+        margin += NEAREST * widest  # where points are few, those that are averaged lie farther away
+        return self.guide.near(low - margin, high + margin)
 
     def _around(self, part: Part) -> tuple[np.ndarray, Balls]:
         """The balls that speak in a part, and the numbers of all points in them."""
@@ -165,8 +184,13 @@ class PartedSurface:
         Conditions near a seam are in several parts, and count once.
         """
         parts = [self.certificates[number] for number in sorted(self.certificates)]
-        once = len(self.cloud) * (1 + sum(values.shape[1] for values in self.cloud.attributes.values()))
-        once += 3 * int(self.cloud.trusted.sum())
+        if not parts:
+            raise CnfError("no part of this surface was solved yet: ask it for values first")
+        each = 1 + sum(values.shape[1] for values in self.cloud.attributes.values()) + 3 * self.cloud.trusted  # (P,)
+        once = int(each.sum())
+        open_yet = sum(
+            int(each[p.rows].sum()) for number, p in enumerate(self.parts) if number not in self.certificates
+        )
         lost = sum(part.conditions - part.rank for part in parts)
         unseen = sum(part.conditions - part.measured for part in parts)
         joined = join_certificates(parts)
@@ -174,8 +198,8 @@ class PartedSurface:
             joined,
             conditions=once,
             functions=once,
-            measured=max(0, once - unseen),
-            findings=replace(joined.findings, rank=max(0, once - lost)),
+            measured=max(0, once - unseen - open_yet),  # what was not solved was not measured
+            findings=Findings(max(0, once - lost), joined.condition, joined.conflicts),
         )
 
 

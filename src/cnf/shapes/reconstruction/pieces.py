@@ -7,17 +7,20 @@ fit, whoever makes them and in whichever order.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.certificate.certificate import Certificate
+from cnf.errors import ViolationWarning
 from cnf.execution import Shared
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.band import Band, Portion, follow
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.cubes import triangulate_named
+from cnf.shapes.reconstruction.doubts import MISSED
 from cnf.shapes.reconstruction.measuring import Errors, attributes_at, measure_at_points
 from cnf.shapes.reconstruction.parts import PartedSurface
 from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
@@ -64,7 +67,9 @@ class MeshPart:
 
     def __call__(self, asked: Asked) -> Piece:
         clock, whole = Clock(), self.surface.open()
-        part, local = whole.parts[asked.number], whole.solve(asked.number)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ViolationWarning)  # all parts are judged together
+            part, local = whole.parts[asked.number], whole.solve(asked.number)
         before = local.counted[0]
         clock.stop("solve")
         rows = part.rows if asked.first else part.rows[:0]
@@ -121,8 +126,8 @@ def _on_sides(portion: Portion, names: np.ndarray, shape: tuple[int, int, int]) 
 
 
 def _hold_against(mesh: Mesh, points: np.ndarray, rows: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices nearest to the points of these rows, and the rows that are farther than a cell's diagonal."""
+    """The vertices nearest to the points of these rows, and the rows that are farther than points on a mesh are."""
     if not len(mesh.vertices):
         return np.empty(0, np.int64), rows
     apart, nearest = cKDTree(mesh.vertices).query(points[rows])
-    return np.unique(nearest).astype(np.int64), rows[apart > np.sqrt(3) * step]
+    return np.unique(nearest).astype(np.int64), rows[apart > MISSED * step]

@@ -148,7 +148,6 @@ def reconstruct(
             "a mesh with sharp edges is neither split in four nor drawn through the points: leave out refinements and "
             "snap, or sharp"
         )
-    executor = open_executor(workers)
     clock = Clock()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
@@ -177,12 +176,12 @@ def reconstruct(
         sharp=angle,
         close=close,
         part=part or PART,
-        executor=executor,
         tell=tell,
         clock=clock,
     )
+    executor = open_executor(workers)
     with executor if executor is not workers else nullcontext():  # one that was given goes on
-        drawing = draw(task)
+        drawing = draw(task, executor)
     mesh, surface, step = drawing.mesh, drawing.surface, drawing.step
     notes += [*note_coarseness(step, radius), *note_thinness(cloud, step), *drawing.notes]
     for k in range(refinements):
@@ -220,6 +219,7 @@ def reconstruct(
             **{"support": radius, "flatness": flatness, "refinements": refinements, "snap": snap, "close": close},
             **({"sharp": angle} if angle else {}),
             **({"offset": offset} if normals_mode == "pseudo" else {}),
+            **describe_parts(surface, executor),
         },
     )
 
@@ -238,6 +238,11 @@ def check_angle(sharp: bool | float, solver: str) -> float:
     if angle and solver == "local":
         raise CnfError("sharp edges go with a field that has one zero set; use solver 'blend' or 'sparse'")
     return angle
+
+
+def describe_parts(surface: Surface | PartedSurface, executor: Executor) -> dict[str, int]:
+    """How many parts there were, and workers to do them, if the cloud was cut."""
+    return {"parts": len(surface.parts), "workers": executor.workers} if isinstance(surface, PartedSurface) else {}
 
 
 def _check(

@@ -7,10 +7,12 @@ that leads from one part into another, where that has no points, is followed the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from cnf.certificate.judgement import judge
 from cnf.errors import ConstraintError
 from cnf.execution import Executor, Failed
 from cnf.meshes.mesh import Mesh
@@ -29,7 +31,7 @@ class Stitched:
     cut: int  # cells in which the surface was not followed further
     holes: int
     dropped: int  # parts of the zero set that belong to no point
-    missed: np.ndarray  # numbers of points that are farther than a cell's diagonal from the piece of their part
+    missed: np.ndarray  # numbers of points that are off the piece of their part
     seconds: dict[str, float]  # of all pieces together
 
 
@@ -48,12 +50,13 @@ def mesh_parts(
     visited = [none for _ in surface.parts]
     while waiting:
         found: list[Piece | None] = [None for _ in waiting]
-        for number, piece in executor.run(work, waiting):
-            if isinstance(piece, Failed):
-                piece.raise_error()
-            found[number] = piece
-            done = sum(one is not None for one in found)
-            report(f"part {done} of {len(waiting)}: {len(piece.faces)} faces")
+        with closing(executor.run(work, waiting)) as running:  # whatever happens here, workers end what they are at
+            for number, piece in running:
+                if isinstance(piece, Failed):
+                    piece.raise_error()
+                found[number] = piece
+                done = sum(one is not None for one in found)
+                report(f"part {done} of {len(waiting)}: {len(piece.faces)} faces")
         made = [piece for piece in found if piece is not None]
         for asked, piece in zip(waiting, made, strict=True):
             visited[piece.number] = np.union1d(visited[piece.number], np.concatenate([piece.cells, asked.entries]))
@@ -66,6 +69,7 @@ def mesh_parts(
             for number, own in _sort_by_part(surface, beyond)
             if len(new := np.setdiff1d(own, visited[number]))
         ]
+    judge(surface.certificate, "warn")
     return _join(pieces, close, grid.step, len(surface.points))
 
 

@@ -34,7 +34,8 @@ def summarise(made: Reconstruction) -> str:
         *tell_sharpness(made),
         made.coverage.say(made.cloud),
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
-        f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB",
+        f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB"
+        + ("" if made.settings.get("workers", 1) == 1 else ", its workers not counted"),
     ]
     return "\n".join(lines)
 
