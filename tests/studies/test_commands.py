@@ -58,7 +58,7 @@ def data(tmp_path: Path) -> Path:
         ("normals --shapes circel", 1, "Did you mean 'circle'?"),
         ("normals --methods exact,hermit", 1, "Did you mean 'hermite'?"),
         ("normals --epochs 0", 2, "--epochs"),
-        ("shapes --shapes cow", 1, "there is no shape 'cow'"),
+        ("shapes --shapes camel", 1, "there is no shape 'camel'"),
         ("shapes --shapes horse", 1, "for the shape 'horse'"),
         ("shapes --shapes spot --methods cnff", 1, "Did you mean 'cnf'"),
         ("shapes --shapes spot --data nowhere", 1, "set --data to a folder"),
