@@ -128,7 +128,13 @@ def test_what_is_zero_has_the_winding_number_of_a_surface(thin_slab: Reconstruct
     assert off.any()
     level, found = surface.guide.level(x[off], apart[off]), surface.winding.values(x[off])
     assert np.abs(found - level).max() <= fading.BOUND + 0.05
-    assert np.all((level > 0.2) & (level < 0.6))
+    assert np.all((level > 0.2) & (level < 0.6)) and np.abs(found - 0.5).max() <= 0.25
+    points, spacing = surface.points, surface.spacing  # the level by its definition: sums over all points, then means
+    way = points[None] - points[:, None]
+    soft = np.sum(way**2, axis=2) + (fading.SOFT * spacing.widths) ** 2
+    wound = np.einsum("pd,ypd->yp", surface.normals, way) / (4 * np.pi * soft**1.5) @ spacing.areas
+    means = fading.local_mean(spacing.tree, wound[:, None], points)[:, 0]
+    assert np.abs(means - surface.guide.means).max() <= 0.01
 
 
 @pytest.mark.parametrize("count", [60, 300, 1000, 3000])
