@@ -218,6 +218,9 @@ def test_time_left(counting: Job, tmp_path: Path):
     clock.note(counting, {"number": 1}, {"number": 1, "case_seconds": 20.0})
     clock.note(counting, {"number": 3}, {"number": 3, "case_seconds": 1.0, "failed": "no"})
     assert clock.expect(counting, {"number": 1}) == 20 and clock.expect(counting, {"number": 3}) == 40
+    assert [case["number"] for case in clock.order(tasks[0])] == [1, 2, 3]
+    clock.note(counting, {"number": 1}, {"number": 1, "case_seconds": 100.0})  # a mean of 60 s from now on
+    assert [case["number"] for case in clock.order(tasks[0])] == [3, 2, 1]  # 40, 42.5 (all that is known) and 60 s
     unknown = plan_tasks([replace(counting, guess=(7.0, 1.0))], tmp_path / "out", tmp_path / "none")
     assert Clock(unknown, workers=1).left(unknown) == 21
     assert [say_time(s) for s in (0.2, 99, 101, 3599, 7265)] == [
