@@ -10,7 +10,7 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning, FileError, LatexError, nearest
 from cnf.late import whole_imports
-from cnf.reports.terminal import open_console, say
+from cnf.reports.terminal import Scheduler, Workers, choose_workers, open_console, say
 from cnf.telling import listening
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def solve(
     minimum_norm: Annotated[
         bool, typer.Option("--minimum-norm", help="Take the smoothest field if the conditions leave it open.")
     ] = False,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
 ) -> None:
     """Solve the problem in a file: tune, solve, certify, show.
 
@@ -47,6 +49,8 @@ def solve(
     changes |= {"basis": {"type": basis}} if basis is not None else {}
     changes |= {"tuning": {"objective": objective}} if objective is not None else {}
     changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
+    if choose_workers(workers, scheduler) != 1:
+        raise CnfError("one problem is solved in one process; leave --workers and --scheduler out")
     problem = read_problem(file, changes)
     if out is not None:
         from cnf.reports.results import check_target
