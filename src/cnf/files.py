@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST = 8 * 2**30  # bytes
+STALE = 7 * 86_400.0  # seconds after which a folder of a run is litter where nothing can be locked
 DEEPEST = 200  # lists within lists that an archive may have
 PLAIN_NAMES = re.compile(  # what the tensors and dictionaries of an archive are made with
     r"torch\._utils _rebuild_(tensor_v2|parameter)|torch(\.storage)? \w+Storage|collections OrderedDict"
@@ -113,6 +114,23 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def lock_folder(path: Path) -> int | None:
+    """A lock that ends with the process; None where there are none, BlockingIOError if another has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None  # a file system without locks
+    return handle
 
 
 def write_archive(path: object, kind: str, version: int, content: dict) -> Path:

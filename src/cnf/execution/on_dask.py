@@ -7,15 +7,13 @@ on one machine any, on several one of a file system that they have in common.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnf.errors import CnfError
 from cnf.execution.executor import Executor, Failed, Shared, Work, fail
-from cnf.execution.sharing import file_arrays
+from cnf.execution.sharing import SharedFolder, file_arrays
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -44,7 +42,7 @@ class Dask(Executor):
             from distributed import Client, LocalCluster
         except ImportError:
             raise CnfError("Dask is not installed: pip install 'constrained-neural-fields[dask]'") from None
-        self.folder, self._folders, self._started = folder, list[Path](), list[Any]()
+        self.folder, self._folders, self._started = folder, list[SharedFolder](), list[Any]()
         if isinstance(where, Client):
             self.client = where
         elif isinstance(where, str):
@@ -107,8 +105,8 @@ class Dask(Executor):
                 future.cancel()
 
     def share(self, value: Any) -> Shared[Any]:
-        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-", dir=self.folder))
-        self._folders.append(folder)
+        self._folders.append(SharedFolder.begin(self.folder))
+        folder = self._folders[-1].path
         seen = self.client.run(os.path.isdir, str(folder))
         if not all(seen.values()):
             raise CnfError(
@@ -119,7 +117,7 @@ class Dask(Executor):
 
     def close(self) -> None:
         while self._folders:
-            shutil.rmtree(self._folders.pop(), ignore_errors=True)
+            self._folders.pop().remove()
         while self._started:
             self._started.pop(0).close()
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections import deque
@@ -19,12 +17,11 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any
 
 from cnf.errors import CnfError
 from cnf.execution.executor import Executor, Failed, Shared, Work, fail
-from cnf.execution.sharing import file_arrays
+from cnf.execution.sharing import SharedFolder, file_arrays, remove_abandoned
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Memory that a step gives back is kept for the next one: fetching large pieces anew from the system each time took half
@@ -56,7 +53,7 @@ class Processes(Executor):
         self.timeout = math.inf if timeout is None else timeout
         self.environment = dict.fromkeys(THREADS, str(threads)) | (KEEP_MEMORY if keep_memory else {})
         self._idle: list[Worker] = []
-        self._folders: list[Path] = []
+        self._folders: list[SharedFolder] = []
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         source, again = iter(enumerate(pieces)), deque[Assigned]()
@@ -101,15 +98,14 @@ class Processes(Executor):
         return Answer(Failed(f"stopped after {self.timeout:g} s"))
 
     def share(self, value: Any) -> Shared[Any]:
-        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-"))
-        self._folders.append(folder)
-        return file_arrays(value, folder)
+        self._folders.append(SharedFolder.begin())
+        return file_arrays(value, self._folders[-1].path)
 
     def close(self) -> None:
         while self._idle:
             self._idle.pop().stop()
         while self._folders:
-            shutil.rmtree(self._folders.pop(), ignore_errors=True)
+            self._folders.pop().remove()
 
 
 @dataclass
@@ -226,6 +222,7 @@ def end_with_parent() -> None:
 
     def watch() -> None:
         parent.join()
+        remove_abandoned()  # which it may not have had the time to do
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

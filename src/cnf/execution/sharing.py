@@ -2,18 +2,81 @@
 
 However many processes look at them, the system holds them once, and gives them up where memory is short. The value
 itself, with paths in place of its arrays, is small and can be sent.
+
+Their folder is locked by the process that made it, and goes with it: removed by that process, by workers that see it
+end (killed, it can remove nothing), or by the next that shares something in the same place.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cnf.errors import FileError
+from cnf.files import STALE, lock_folder
+
+HOST = re.sub(r"\W", "_", socket.gethostname())  # locks may not be seen by other machines that share a folder
+PREFIX = f"cnf-shared-{HOST}-"
+TRIES = 10  # if others take a new folder for litter before it is locked
 LARGE = 1 << 16  # bytes from which on an array is put into a file
+
+
+@dataclass(frozen=True)
+class SharedFolder:
+    """A folder for shared files, which this process holds a lock on."""
+
+    path: Path
+    lock: int | None
+
+    @staticmethod
+    def begin(place: str | Path | None = None) -> SharedFolder:
+        """A new one in `place`, or where temporary files go; what ended processes left there is removed."""
+        remove_abandoned(place)
+        for _ in range(TRIES):
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+            with suppress(FileNotFoundError, BlockingIOError):
+                lock = lock_folder(path)
+                if path.is_dir():
+                    return SharedFolder(path, lock)
+                if lock is not None:
+                    os.close(lock)
+        raise FileError(f"no folder for shared files can be kept in {place or tempfile.gettempdir()}")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+def remove_abandoned(place: str | Path | None = None) -> None:
+    """Remove shared files of processes that have ended without doing so."""
+    with suppress(OSError):
+        for path in Path(place or tempfile.gettempdir()).iterdir():
+            if re.fullmatch(rf"{PREFIX}\w+", path.name):
+                with suppress(OSError):
+                    _remove_unlocked(path)
+
+
+def _remove_unlocked(path: Path) -> None:
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        return
+    lock = lock_folder(path)  # BlockingIOError: its process goes on
+    if lock is None and time.time() - found.st_mtime < STALE:
+        return
+    SharedFolder(path, lock).remove()
 
 
 @dataclass(frozen=True)

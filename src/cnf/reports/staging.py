@@ -27,11 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cnf.errors import FileError
-from cnf.files import read_text
+from cnf.files import STALE, lock_folder, read_text
 
 RECORD, UNFINISHED = "run.json", ".cnf-unfinished"
 LARGEST_RECORD = 2**24  # bytes
-STALE = 7 * 86_400.0  # seconds after which a hidden folder is litter where nothing can be locked
 TRIES = 100  # if other runs are in the way
 
 
@@ -76,23 +75,6 @@ class Stage:
             shutil.rmtree(self.path, ignore_errors=True)
         if self.lock is not None:
             os.close(self.lock)
-
-
-def lock_folder(path: Path) -> int | None:
-    """A lock that ends with the process; None where there are none, BlockingIOError if another has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise
-        return None  # a file system without locks
-    return handle
 
 
 def sweep(place: Path) -> None:

@@ -33,6 +33,11 @@ KEYS = (
 def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
     """The text of a file and its entries, some of them changed; a table among the changes changes what it has."""
     text, entries = read_source(source)
+    return text, look_at(source, text, entries, changes)
+
+
+def look_at(source: Path, text: str, entries: dict, changes: Mapping[str, object]) -> dict:
+    """The same for a text that was read before."""
     with naming_lines(source, text):
         check_table(entries, KEYS, ())
         for key in ("coordinates", "domain", "equations"):
@@ -54,7 +59,7 @@ def look_over(source: Path, changes: Mapping[str, object]) -> tuple[str, dict]:
         for k, equation in enumerate(read_equations(entries["equations"])):
             refuse_unknown_part(equation.on, entries["domain"], regions, coordinates, ("equations", k, "on"))
             _look_at_latex(equation, entries, coordinates, ("equations", k, "equation"))
-    return text, entries
+    return entries
 
 
 @contextmanager

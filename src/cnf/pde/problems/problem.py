@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cnf.constraints import Constraint
 from cnf.errors import LatexError, ProblemError
-from cnf.files import as_path
+from cnf.files import as_path, read_text
 from cnf.operators.latex import read_expression, used_coefficients
 from cnf.pde.domains import Domain, Timed
 from cnf.pde.domains.corners import place_poles
@@ -23,11 +23,12 @@ from cnf.pde.problems import options
 from cnf.pde.problems.beginning import read_continuation, read_start, solve_by_continuation
 from cnf.pde.problems.entries import any_table, check_count, check_text
 from cnf.pde.problems.exact import Function, read_exact
-from cnf.pde.problems.first_look import look_over, named, naming_lines
+from cnf.pde.problems.first_look import look_at, named, naming_lines
 from cnf.pde.problems.learning import at_present, is_learnable, with_learnable
 from cnf.pde.problems.parameters import Parameter, in_file, read_number
 from cnf.pde.problems.placing import Placing
 from cnf.pde.problems.regional import RegionalParameters, read_equations_in, read_regions, refuse_varying
+from cnf.pde.problems.source import LARGEST, parse_source
 from cnf.pde.problems.spaces import read_domain, read_shape, read_space
 from cnf.pde.problems.unknowns import known_values, read_unknowns, split_fitted
 
@@ -127,7 +128,12 @@ class Problem:
         A table among the changes, such as `points={"count": 900}`, changes only the entries it has.
         """
         source = as_path(path)
-        text, entries = look_over(source, changes)
+        return cls.from_text(read_text(source, LARGEST), source, changes)
+
+    @classmethod
+    def from_text(cls, text: str, source: Path, changes: Mapping[str, object]) -> Problem:
+        """The same from the text of the file, if it was read before and may have changed since."""
+        entries = look_at(source, text, parse_source(source, text), changes)
         with naming_lines(source, text):
             problem = cls(**entries, folder=source.parent)
             problem.constraints, problem.sensors  # noqa: B018  # most mistakes show here at the latest

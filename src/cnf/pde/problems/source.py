@@ -24,8 +24,13 @@ Where = tuple[str | int, ...]
 def read_source(path: Path) -> tuple[str, dict]:
     """The text of the file and its entries."""
     text = read_text(path, LARGEST)
+    return text, parse_source(path, text)
+
+
+def parse_source(path: Path, text: str) -> dict:
+    """The entries in the text of a file."""
     try:
-        return text, tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProblemError(f"{path}, {_explained(str(error), text)}") from None
     except ValueError as error:  # a number of thousands of digits

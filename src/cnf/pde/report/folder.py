@@ -152,7 +152,7 @@ def summary_text(answer: Answer, run: Run | None = None) -> str:
         "seed": problem.seed,
         "versions": {"cnf": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
-    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _trial(trial: Any) -> dict[str, object]:
@@ -160,16 +160,16 @@ def _trial(trial: Any) -> dict[str, object]:
     return {"settings": dict(trial.settings), **{key: getattr(trial, key) for key in keys}}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value in the types that JSON has."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return _plain(value.item()) if hasattr(value, "item") else str(value)
+    return plain(value.item()) if hasattr(value, "item") else str(value)
