@@ -98,7 +98,7 @@ def test_results_do_not_depend_on_the_executor(two: Processes, cluster: Dask):
         assert (pids == {os.getpid()}) == (others == 0) and len(pids) == max(others, 1)
         assert all(mapped == bool(others) for _, _, mapped in found)
     for executor in (two, cluster):  # the array that is in two places is in one file
-        assert len(list(executor._folders[-1].iterdir())) == 1
+        assert len(list(executor._folders[-1].path.iterdir())) == 1
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_pieces_are_taken_as_they_are_needed_and_nothing_stays(tmp_path: Path):
     executor = Processes(2)
     with executor:
         executor.share(np.zeros(LARGE))
-        folders = list(executor._folders)
+        folders = [folder.path for folder in executor._folders]
         running = executor.run(sleep, pieces())
         next(running)
         assert len(made) <= 2

@@ -35,10 +35,22 @@ def solve(
     minimum_norm: Annotated[
         bool, typer.Option("--minimum-norm", help="Take the smoothest field if the conditions leave it open.")
     ] = False,
+    sweep: Annotated[
+        list[str],
+        typer.Option(
+            "--sweep",
+            metavar="NAME=VALUES",
+            help="One problem for each value of a coefficient or of any number by its key: nu=0.1:1:20, "
+            "nu=1e-3:1:10:log, points.count=200,400; several make a grid.",
+        ),
+    ] = [],  # noqa: B006
     workers: Workers = 1,
     scheduler: Scheduler = None,
 ) -> None:
     """Solve the problem in a file: tune, solve, certify, show.
+
+    With --sweep, one problem for each value, and a table, an animation and a page of all of them; --out keeps every
+    case as it is finished, and the same command goes on from there.
 
     Exit code 0 only if every condition holds within the tolerance, and the estimate of the error meets the target
     (1e-3 unless the file says otherwise).
@@ -49,8 +61,13 @@ def solve(
     changes |= {"basis": {"type": basis}} if basis is not None else {}
     changes |= {"tuning": {"objective": objective}} if objective is not None else {}
     changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
+    if sweep:
+        from cnf.pde.sweeps.showing import solve_sweep
+
+        solve_sweep(file, sweep, changes, choose_workers(workers, scheduler), out)
+        return
     if choose_workers(workers, scheduler) != 1:
-        raise CnfError("one problem is solved in one process; leave --workers and --scheduler out")
+        raise CnfError("one problem is solved in one process; --workers and --scheduler are of --sweep")
     problem = read_problem(file, changes)
     if out is not None:
         from cnf.reports.results import check_target

@@ -108,11 +108,13 @@ def publish(folder: object, kind: str, replaces: Collection[str] = ()) -> Iterat
 
 
 @contextmanager
-def publish_files(files: Sequence[Path], drops: Sequence[Path] = ()) -> Iterator[Results]:
+def publish_files(
+    files: Sequence[Path], drops: Sequence[Path] = (), optional: Collection[str] = ()
+) -> Iterator[Results]:
     """The same for a few files that go into one folder beside whatever is there; each is replaced in one step.
 
     All are complete before the first is replaced. Only a kill between these steps can leave files of two runs: put
-    `record()` into the last one, and it shows.
+    `record()` into the last one, and it shows. Those whose names are `optional` need not be written: earlier ones go.
     """
     target = files[0].parent
     place = Path(os.path.realpath(target)) / files[0].name
@@ -121,7 +123,10 @@ def publish_files(files: Sequence[Path], drops: Sequence[Path] = ()) -> Iterator
         _sync(results.folder)
         with undisturbed():
             for file in files:
-                os.replace(results.folder / file.name, file)
+                if file.name in optional and not (results.folder / file.name).exists():
+                    file.unlink(missing_ok=True)
+                else:
+                    os.replace(results.folder / file.name, file)
             for file in drops:  # of an earlier run, and not of this one
                 file.unlink(missing_ok=True)
 

@@ -21,21 +21,28 @@ FRAMES = 41
 MILLISECONDS = 90
 HOLD = 1200  # the last frame stays
 MOST_CHANNELS = 3
+Paint = Callable[[Any], Callable[[int], None]]
 
 
 def write_animation(answer: Answer, path: object, frames: int = FRAMES) -> Path:
     """A GIF of the channels from the first time to the last; for three space coordinates a plane through the middle."""
+    domain = answer.problem.domain
+    times = np.linspace(domain.lower[-1], domain.upper[-1], frames)
+    prepare = _prepare_curves if len(domain.lower) == 2 else _prepare_maps
+    return write_frames(path, *prepare(answer, times), frames)
+
+
+def write_frames(
+    path: object, size: tuple[float, float], paint: Paint, frames: int, milliseconds: int = MILLISECONDS
+) -> Path:
+    """A GIF of what `paint` draws into a figure of `size` inches; what it returns advances that to a frame."""
     check_pictures()
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
 
-    domain = answer.problem.domain
-    times = np.linspace(domain.lower[-1], domain.upper[-1], frames)
     with matplotlib.rc_context({**STYLE, "savefig.dpi": "figure"}):
-        prepare = _prepare_curves if len(domain.lower) == 2 else _prepare_maps
-        size, paint = prepare(answer, times)
         figure = Figure(figsize=size, dpi=100, layout="constrained")
         canvas = FigureCanvasAgg(figure)
         advance = paint(figure)
@@ -48,7 +55,7 @@ def write_animation(answer: Answer, path: object, frames: int = FRAMES) -> Path:
             pictures.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     palette = _shared_palette(pictures)
     coded = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    durations = [MILLISECONDS] * (frames - 1) + [HOLD]
+    durations = [milliseconds] * (frames - 1) + [HOLD]
 
     def save(file: Path) -> None:
         coded[0].save(
@@ -72,9 +79,6 @@ def _shared_palette(pictures: list[Any]) -> Any:
     colours[(colours >= 247).all(axis=1)] = 255
     coded.putpalette(colours.reshape(-1).tolist())
     return coded
-
-
-Paint = Callable[[Any], Callable[[int], None]]
 
 
 def _prepare_curves(answer: Answer, times: np.ndarray) -> tuple[tuple[float, float], Paint]:

@@ -60,24 +60,28 @@ def report_markup(answer: Answer, pictures: Sequence[Path] = (), run: Run | None
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(problem.description)}</p>' if problem.description else "",
         _verdict(answer),
-        "".join(_picture(p, field_caption(answer)) for p in pictures if p.name == "field.png"),
+        "".join(embed_picture(p, field_caption(answer)) for p in pictures if p.name == "field.png"),
         _problem(answer),
         _equations(answer),
-        "".join(_picture(p) for p in pictures if p.name == "animation.gif"),
+        "".join(embed_picture(p) for p in pictures if p.name == "animation.gif"),
         _unknowns(answer),
         _facts(answer),
         _newton(answer),
-        "".join(_picture(p) for p in pictures if p.name == "newton.png"),
+        "".join(embed_picture(p) for p in pictures if p.name == "newton.png"),
         _continuation(answer),
         _course(answer),
-        "".join(_picture(p) for p in pictures if p.name == "course.png"),
+        "".join(embed_picture(p) for p in pictures if p.name == "course.png"),
         _trials(answer),
-        "".join(_picture(p) for p in pictures if p.name == "tuning.png"),
+        "".join(embed_picture(p) for p in pictures if p.name == "tuning.png"),
         f"<h2>Certificate</h2><pre class='wrapped'>{escape(str(answer.certificate))}</pre>",
         _use(answer),
         _versions(answer, run),
     ]
-    body = "\n".join(part for part in parts if part)
+    return wrap_page(title, "\n".join(part for part in parts if part))
+
+
+def wrap_page(title: str, body: str) -> str:
+    """A page in the house style around its body."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
@@ -129,7 +133,7 @@ def _equations(answer: Answer) -> str:
     )
 
 
-def _picture(path: Path, words: str = "") -> str:
+def embed_picture(path: Path, words: str = "") -> str:
     """An embedded picture with its caption: the words, or those that every picture of its name has."""
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     caption = escape(words or CAPTIONS.get(path.name, path.name))
@@ -173,7 +177,7 @@ def _newton(answer: Answer) -> str:
 
 def _continuation(answer: Answer) -> str:
     """The values of parameters that were passed through."""
-    return f"<h2>Continuation</h2>{_plain_table(continuation_table(answer))}" if answer.passed else ""
+    return f"<h2>Continuation</h2>{plain_table(continuation_table(answer))}" if answer.passed else ""
 
 
 def _course(answer: Answer) -> str:
@@ -182,12 +186,12 @@ def _course(answer: Answer) -> str:
     if course is None:
         return ""
     text = course.describe()
-    table, count = _plain_table(course_table(answer)), len(course.windows)
+    table, count = plain_table(course_table(answer)), len(course.windows)
     folded = f"<details><summary>{count} windows</summary>{table}</details>" if count > SHOWN_WINDOWS else table
     return f"<h2>Over time</h2><p>{escape(text[:1].upper() + text[1:])}.</p>{folded}"
 
 
-def _plain_table(table: Table) -> str:
+def plain_table(table: Table) -> str:
     """A table as markup, numbers flush right."""
 
     def cells(row: Sequence[object], tag: str) -> str:

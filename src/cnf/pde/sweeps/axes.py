@@ -86,10 +86,10 @@ def _range(key: str, text: str) -> tuple[Number, ...]:
         found = [low * (high / low) ** step for step in steps]
     else:
         found = [low + (high - low) * step for step in steps]
-    ends: dict[int, Number] = {0: low, count - 1: high}  # as they were written
-    whole = isinstance(low, int) and isinstance(high, int)
-    rounded = [ends.get(k, float(f"{value:.{DIGITS}g}")) for k, value in enumerate(found)]
-    return tuple(int(value) if whole and float(value).is_integer() else value for value in rounded)
+    ends = {0: low, count - 1: high}  # as they were written
+    rounded = [float(ends.get(k, f"{value:.{DIGITS}g}")) for k, value in enumerate(found)]
+    whole = isinstance(low, int) and isinstance(high, int) and all(value.is_integer() for value in rounded)
+    return tuple(int(value) if whole else value for value in rounded)
 
 
 def _number(key: str, text: str) -> Number:

@@ -43,6 +43,11 @@ class Row:
     folder: Path
 
     @property
+    def holds(self) -> bool:
+        """Whether there is a field that meets every condition."""
+        return self.found is not None and bool(self.found["exact"])
+
+    @property
     def good(self) -> bool:
         """Whether every condition holds and the target is reached."""
         return self.found is not None and not self.reason
@@ -166,7 +171,7 @@ def _row(outcome: Outcome, folder: CaseFolder, source: Path) -> Row:
 
 def name_case(values: Mapping[str, Number]) -> str:
     """The name of a case, and of its folder: "nu=0.1,points.count=500"."""
-    return ",".join(f"{key}={value!r}" for key, value in values.items())
+    return ",".join(f"{key}={value:.12g}" for key, value in values.items())
 
 
 def _named_files(entries: Any) -> list[str]:
