@@ -173,6 +173,7 @@ def test_pieces_are_taken_as_they_are_needed_and_nothing_stays(tmp_path: Path):
 @pytest.mark.slow
 def test_schedulers_that_are_there_and_not_there(cluster: Dask, tmp_path: Path):
     """One joined by its address does the work and goes on when we leave; one that is not there is told in a line."""
+    cluster.client.wait_for_workers(2, timeout=60)  # one may still be starting again, killed by another test
     with Dask(cluster.client.scheduler.address, folder=tmp_path) as joined:
         assert joined.workers == 2 and collect(joined, refuse, [0, 2]) == [0, 2]
         joined.share(np.zeros(LARGE))

@@ -86,6 +86,10 @@ class TrainingError(CnfError):
     """Training cannot go on: a loss that is not finite, nothing to train, a bad argument."""
 
 
+class ExecutionError(CnfError):
+    """Work that cannot go on where it was done: a scheduler that does not answer any more."""
+
+
 class FileError(CnfError):
     """A file that cannot be read or written: missing, damaged, too large, from a newer version."""
 

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnf.errors import CnfError
+from cnf.errors import CnfError, ExecutionError
 from cnf.execution.executor import Executor, Failed, Shared, Work, fail
 from cnf.execution.sharing import SharedFolder, file_arrays
 
@@ -60,6 +60,7 @@ class Dask(Executor):
                 )
             self.client = Client(cluster)
             self._started = [self.client, cluster]
+        self._address = self.client.scheduler.address
 
     def _join(self, address: str, timeout: float) -> Client:
         from distributed import Client
@@ -77,7 +78,7 @@ class Dask(Executor):
     @property
     def workers(self) -> int:  # type: ignore[override]
         """As many as there are now."""
-        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        return len(self.client.scheduler_info(n_workers=-1).get("workers", ()))
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         from distributed import as_completed
@@ -98,11 +99,15 @@ class Dask(Executor):
         try:
             give_out()
             for future in running:
-                yield numbers.pop(future), _take(future)
+                found = _take(future)
+                if isinstance(found, Failed) and self.client.status != "running":
+                    raise ExecutionError(f"the Dask scheduler at {self._address} does not answer any more")
+                yield numbers.pop(future), found
                 give_out()
         finally:
-            for future in numbers:
-                future.cancel()
+            if self.client.status == "running":
+                for future in numbers:
+                    future.cancel()
 
     def share(self, value: Any) -> Shared[Any]:
         self._folders.append(SharedFolder.begin(self.folder))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cnf.errors import CnfError, FileError
+from cnf.errors import CnfError, ExecutionError, FileError
 from cnf.execution import Executor, Failed
 from cnf.execution.executor import Work
 from cnf.files import as_path, lock_folder, read_text, write_text
@@ -135,7 +135,7 @@ def do_cases(
     executor: Executor,
     tell: Callable[[Outcome], object] = lambda outcome: None,
 ) -> list[Outcome]:
-    """Do what is not done yet and keep it as it comes; outcomes in the order of the cases, `tell` as they come.
+    """Do what is not done yet and keep it as it comes; outcomes in the order of the cases, `tell` of what is settled.
 
     A case that fails is no reason not to do the others; it is tried again by the next run into the same folder.
     """
@@ -151,15 +151,20 @@ def do_cases(
         if row is not None:
             settle(number, Outcome(case, row, repeated=True))
     waiting = [number for number in range(len(cases)) if number not in found]
-    with closing(executor.run(work, [cases[number].piece for number in waiting])) as running:
-        for place, made in running:
-            number = waiting[place]
-            case = cases[number]
-            if isinstance(made, Failed):
-                settle(number, Outcome(case, None, made.reason, lost=made.error is None))
-                continue
-            folder.keep(case, made)
-            settle(number, Outcome(case, made.row))
+    try:
+        with closing(executor.run(work, [cases[number].piece for number in waiting])) as running:
+            for place, made in running:
+                number = waiting[place]
+                case = cases[number]
+                if isinstance(made, Failed):
+                    settle(number, Outcome(case, None, made.reason, lost=made.error is None))
+                    continue
+                folder.keep(case, made)
+                settle(number, Outcome(case, made.row))
+    except ExecutionError as error:  # what is kept is kept
+        for number in waiting:
+            if number not in found:
+                found[number] = Outcome(cases[number], None, str(error), lost=True)
     return [found[number] for number in range(len(cases))]
 
 

@@ -45,7 +45,9 @@ def _read(path: Path) -> Curve | Plane:
         return Curve(found["at"], found["values"])
     low, high, bottom, top = map(float, found["extent"])
     fixed = {int(axis): float(value) for axis, value in found["fixed"]}
-    return Plane((0, 1), fixed, (low, high, bottom, top), found["inside"], found.get("mask"), found["values"], None, None)
+    return Plane(
+        (0, 1), fixed, (low, high, bottom, top), found["inside"], found.get("mask"), found["values"], None, None
+    )
 
 
 def name_values(row: Row) -> str:

@@ -47,12 +47,12 @@ def page_markup(sweep: Sweep, pictures: Sequence[Path], run: Run) -> str:
 def _verdict(sweep: Sweep) -> str:
     good = sum(row.good for row in sweep.rows)
     items = [("good" if good == len(sweep.rows) else "bad", f"{tell_end(sweep)}.")]
-    items += [("bad", fault) for fault in list_faults(sweep)[:8]]
+    items += [("bad", fault) for fault in list_faults(sweep.rows)[:8]]
     more = len(sweep.rows) - good - 8
     items += [("plain", f"{more} more are in the table.")] if more > 0 else []
-    residuals = [row.found["worst_relative_residual"] for row in sweep.rows if row.found is not None]
+    residuals = [row.found["worst_relative_residual"] for row in sweep.rows if row.found is not None and row.holds]
     known = [value for value in residuals if value is not None]
-    items += [("plain", f"Worst relative residual of any condition: {max(known):.1e}.")] if known else []
+    items += [("plain", f"Worst relative residual where the conditions hold: {max(known):.1e}.")] if known else []
     return f'<ul class="verdict">{"".join(f"<li class={chr(34)}{k}{chr(34)}>{escape(t)}</li>" for k, t in items)}</ul>'
 
 

@@ -169,7 +169,7 @@ def _changing_maps(sweep: Sweep, frames: Sequence[Frame]) -> tuple[tuple[float, 
 
 
 def plot_numbers(sweep: Sweep, path: object) -> Path:
-    """What was found over the values of the last axis: errors, the range of every channel, unknowns; others as lines."""
+    """What was found over the values of the last axis, a line for each value of others: errors, ranges, unknowns."""
     axis, others = sweep.axes[-1], sweep.axes[:-1]
     count = len(axis.values)
     groups = [sweep.rows[k : k + count] for k in range(0, len(sweep.rows), count)]
@@ -195,7 +195,10 @@ def plot_numbers(sweep: Sweep, path: object) -> Path:
                 panel.fill_between(at, *ends.T, color=colour, alpha=0.16 if not others else 0.05, linewidth=0)
         panels[0].axhline(sweep.problem.solving.target or 1e-3, color=GREY, linewidth=1.0, linestyle="--")
         panels[0].set_yscale("log")
-        titles = ["estimate of the error", *(f"{math_name(name)}{'' if k == 'unknown' else ': range'}" for k, name in names)]
+        titles = [
+            "estimate of the error",
+            *(f"{math_name(name)}{'' if k == 'unknown' else ': range'}" for k, name in names),
+        ]
         for panel, title in zip(panels, titles, strict=True):
             _mark_failures(panel, sweep, axis.key)
             panel.set_title(title, loc="left")
@@ -232,8 +235,8 @@ def _plane(frame: Frame) -> Plane:
 def _union(frames: Sequence[Frame]) -> Plane:
     """A plane that is as large as all of them: the domain may be what is swept."""
     extents = np.array([_plane(frame).extent for frame in frames])
-    low, bottom, high, top = *extents[:, [0, 2]].min(axis=0), *extents[:, [1, 3]].max(axis=0)
-    return replace(_plane(frames[0]), extent=(float(low), float(high), float(bottom), float(top)))
+    (left, bottom), (right, top) = extents[:, [0, 2]].min(axis=0), extents[:, [1, 3]].max(axis=0)
+    return replace(_plane(frames[0]), extent=(float(left), float(right), float(bottom), float(top)))
 
 
 def _fit(panel: Any, whole: Plane) -> None:

@@ -77,7 +77,7 @@ def _missing(found: Any, word: str | int, followed: Sequence[str | int]) -> str:
 
 def make_changes(entries: Mapping[str, Any], values: Mapping[Place, Number]) -> dict[str, Any]:
     """What `Problem.read` takes: the entries at the top of the file below which a number is changed."""
-    tops = {str(place[0]): copy.deepcopy(entries.get(str(place[0]))) for place in values}
+    tops: dict[str, Any] = {str(place[0]): copy.deepcopy(entries.get(str(place[0]))) for place in values}
     for place, value in values.items():
         top = str(place[0])
         if len(place) == 1:

@@ -46,16 +46,18 @@ def solve_sweep(
             kept = "" if out is None else f"; they are kept in {out}, and the same command goes on from there"
             say(f"interrupted: {shown.done} of {count} are done{kept}")
             raise
+    if shown.repeated:
+        say(f"  {shown.repeated} of {count} kept from an earlier run in {out}")
     say(f"\n{short_table(sweep).text()}\n\n{tell_end(sweep)}")
-    faults = list_faults(sweep)
+    faults = list_faults([row for row in sweep.rows if not row.lost])
     for fault in faults[:LISTED]:
         say(f"  {fault}")
     if len(faults) > LISTED:
-        say(f"  and {len(faults) - LISTED} more, in the table")
-    if not sweep.complete:
-        lost = sum(row.lost for row in sweep.rows)
-        again = "" if out is None else f"; the others are kept in {out}, and the same command goes on from there"
-        raise CnfError(f"{lost} of {count} problems were lost with their workers{again}")
+        say(f"  and {len(faults) - LISTED} more")
+    lost = [row for row in sweep.rows if row.lost]
+    if lost:
+        again = "" if out is None else f"; what is done is kept in {out}, and the same command goes on from there"
+        raise CnfError(f"{len(lost)} of {count} problems were lost: {lost[0].reason}{again}")
     if out is not None:
         written = write_sweep(sweep)
         say(f"\nwritten to {out}: {', '.join(path.name for path in written)}, cases/ (a folder for each)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -83,11 +84,10 @@ def _shown(name: str, value: object, given: bool) -> str | None:
     return f"{value:.3g}" if name.startswith(("smallest", "largest")) else f"{value:.1e}"
 
 
-def list_faults(sweep: Sweep) -> list[str]:
+def list_faults(rows: Sequence[Row]) -> list[str]:
     """A line for every case that has no good answer: which, and why, in the first sentence of the reason."""
-    return [
-        f"{shorten(name_case(row.values), WIDEST)}: {row.reason.partition('. ')[0]}" for row in sweep.rows if not row.good
-    ]
+    bad = [row for row in rows if not row.good]
+    return [f"{shorten(name_case(row.values), WIDEST)}: {row.reason.partition('. ')[0]}" for row in bad]
 
 
 def json_text(sweep: Sweep, run: Run) -> str:
@@ -107,8 +107,5 @@ def json_text(sweep: Sweep, run: Run) -> str:
 
 def tell_end(sweep: Sweep) -> str:
     """How it all ended, in a line."""
-    count, good = len(sweep.rows), sum(row.good for row in sweep.rows)
-    before = sum(row.repeated for row in sweep.rows)
-    parts = [f"{good} of {count} problems solved: every condition holds, and the target is reached"]
-    parts += [f"{before} of them kept from an earlier run"] if before else []
-    return ", ".join(parts)
+    good = sum(row.good for row in sweep.rows)
+    return f"{good} of {len(sweep.rows)} problems solved: every condition holds, and the target is reached"
