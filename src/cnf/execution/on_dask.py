@@ -6,6 +6,7 @@ on one machine any, on several one of a file system that they have in common.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -60,7 +61,7 @@ class Dask(Executor):
                 )
             self.client = Client(cluster)
             self._started = [self.client, cluster]
-        self._address = self.client.scheduler.address
+        self._address = getattr(self.client.scheduler, "address", where)
 
     def _join(self, address: str, timeout: float) -> Client:
         from distributed import Client
@@ -101,6 +102,7 @@ class Dask(Executor):
             for future in running:
                 found = _take(future)
                 if isinstance(found, Failed) and self.client.status != "running":
+                    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it says so, too, at length
                     raise ExecutionError(f"the Dask scheduler at {self._address} does not answer any more")
                 yield numbers.pop(future), found
                 give_out()

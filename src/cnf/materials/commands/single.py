@@ -10,12 +10,10 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning
 from cnf.materials.commands import options
-from cnf.reports.results import Results, check_target, publish
-from cnf.reports.terminal import Seed, open_console, say
+from cnf.reports.results import Results, check_target
+from cnf.reports.terminal import Scheduler, Seed, Workers, choose_workers, open_console, say
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from cnf.materials.fitting.fit import Fit, Settings
     from cnf.materials.fitting.folders import Source
     from cnf.materials.reflectance import Material
@@ -25,6 +23,12 @@ if TYPE_CHECKING:
 material = typer.Typer(help="Fit, render and export measured materials.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help=f"The material: {options.FILES}.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help=f"The material: {options.FILES}. Several, or a folder of them, are fitted one by one."
+    ),
+]
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help=f"A folder of cnf material fit, or a material: {options.FILES}.")
 ]
@@ -33,8 +37,11 @@ PICTURE_SIZE = 256
 
 @material.command()
 def fit(
-    file: File,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the model, its numbers and pictures.")],
+    files: Files,
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for the model, its numbers and pictures; of several, for a folder each."),
+    ],
     name: options.Name = None,
     basis: Annotated[
         str | None,
@@ -61,11 +68,14 @@ def fit(
     env: options.Env = None,
     size: options.Size = PICTURE_SIZE,
     picture: Annotated[bool, typer.Option("--picture/--no-picture", help="render.png, lobes.png, curve.png.")] = True,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
 ) -> None:
     """A compact model of a material that reproduces 100 of its measurements exactly.
 
     Writes model.pt, fit.json, course.csv, conditions.csv (each measurement and what the model makes of it),
     certificate.txt (of methods with conditions) and pictures. Ctrl-C ends the training and writes what was reached.
+    Several materials are kept as they are finished, and the same command goes on from there.
     """
     from cnf.materials.fitting.fit import suit_method
     from cnf.materials.fitting.folders import Source
@@ -75,6 +85,17 @@ def fit(
     if basis is not None:
         find_method(basis)
     settings = options.choose_settings(quick, **options.pick_budget(locals()))
+    elsewhere = choose_workers(workers, scheduler)
+    if len(files) > 1 or options.is_folder(files[0]):
+        from cnf.materials.several.showing import show_fits
+
+        if name is not None or threads is not None:
+            raise CnfError("several materials are fitted under their own names, on a thread each: --workers")
+        show_fits(files, settings, basis, out, elsewhere, env, size, picture)
+        return
+    if elsewhere != 1:
+        raise CnfError("one material is fitted in one process; --workers and --scheduler are of several")
+    (file,) = files
     options.set_threads(threads)
     given = options.open_material(file, name)
     stage = Stage.of(given, options.open_light(env), size)
@@ -138,80 +159,40 @@ def show_step(shown: Part, step: int, steps: int, loss: float, residual: float |
 
 def finish_fit(made: Fit, stage: Stage, out: Path | Results, source: Source, picture: bool) -> None:
     """Measure, tell and write a fit; then say how it ended."""
-    from cnf.materials.fitting.fitted import as_material
-    from cnf.materials.fitting.folders import PICTURES, check_conditions, save_fit
-    from cnf.materials.fitting.measuring import held_out_error, inspect_fit, time_inference
+    from cnf.materials.fitting.folders import save_fit
     from cnf.materials.reflectance.reading import is_generated
     from cnf.materials.report.inspection import describe_inspection, describe_linear
+    from cnf.materials.report.outcome import measure_fit, write_outcome
 
-    fitted = as_material(made, reference=stage.reference)
     folder, done = (out, "written in") if isinstance(out, Path) else (out.target, "will be in")
     try:
-        seen = stage.view(fitted)
-        image, errors = seen.image, seen.errors
-        numbers = {"psnr": errors.psnr, "ssim": errors.ssim, "rmse": errors.rmse}
-        numbers["log_error"] = held_out_error(fitted, stage.reference)
-        numbers["inference_seconds_per_million"] = time_inference(fitted)
-        inspection = inspect_fit(fitted, stage.reference, seen.linear)
+        outcome = measure_fit(made, stage)
     except (KeyboardInterrupt, CnfError):
         if isinstance(out, Path):  # the training is not lost with what was to be said about it
             save_fit(made, out, source, {})
             say(f"the fit is in {folder}, without pictures and errors")
         raise
-    check = check_conditions(made)
-    worst = check.worst
+    check, errors, numbers = outcome.check, outcome.seen.errors, outcome.numbers
     what = "given values" if is_generated(source.path) else "measurements"
     if made.certificate is not None:
         say(f"\n{made.certificate}")
-        verdict = "exact" if made.certificate.exact and check.within(made.certificate.tolerance) else "NOT exact"
         say(
-            f"\nthe {len(made.conditions)} {what} are {verdict}, asked for as any direction is: relative error of "
-            f"reflectance {worst:.1e}, of log(1 + f) {check.residual:.1e}"
+            f"\nthe {len(made.conditions)} {what} are {'exact' if outcome.exact else 'NOT exact'}, asked for as any "
+            f"direction is: relative error of reflectance {check.worst:.1e}, of log(1 + f) {check.residual:.1e}"
         )
     else:
-        say(f"\nno conditions: at the {len(made.conditions)} {what} reflectance differs by up to {worst:.1e}")
+        say(f"\nno conditions: at the {len(made.conditions)} {what} reflectance differs by up to {check.worst:.1e}")
     say(
         f"rendered, against {stage.reference.standing.lower()}: PSNR {errors.psnr:.2f} dB, SSIM {errors.ssim:.4f}; "
         f"mean error of log(1 + f) "
         f"{numbers['log_error']:.2e}; {numbers['inference_seconds_per_million']:.2f} s for a million evaluations"
     )
-    say(f"{describe_linear(seen.linear)}\n{describe_inspection(inspection)}")
-    with publish(out, "fit", PICTURES) as results:
-        written = save_fit(made, results, source, numbers, inspection)
-        if picture:
-            written += draw_fit(made, stage, image, errors, results.folder)
+    say(f"{describe_linear(outcome.seen.linear)}\n{describe_inspection(outcome.inspection)}")
+    written = write_outcome(outcome, out, source, picture)
     names = [path.name for path in written] + (["run.json"] if isinstance(out, Path) else [])
     say(f"\n{done} {folder}: {', '.join(names)}")
     if made.course.stopped == "interrupted":
         say(f"the training was interrupted soon after step {made.course.step[-1] + 1}; this is what was reached")
         raise KeyboardInterrupt
-    if made.certificate is None:
-        return
-    if not made.certificate.exact:
-        raise CnfError(f"the fit was written, but its conditions do not hold: {made.certificate.advice()}")
-    if not check.within(made.certificate.tolerance):
-        raise CnfError(
-            f"the fit was written, but queries miss its conditions by {check.residual:.1e}, more than its certificate "
-            f"says ({made.certificate.worst:.1e})"
-        )
-
-
-def draw_fit(made: Fit, stage: Stage, image: Tensor, errors: object, folder: Path) -> list[Path]:
-    """What was given, fit and error map; slices of the reflectance; the loss."""
-    from cnf.materials.fitting.fitted import as_material
-    from cnf.materials.report.curves import draw_learning_curves
-    from cnf.materials.report.lobes import draw_lobes
-    from cnf.materials.report.pictures import Panel, draw_comparison
-
-    title, course = made.method.title, made.course
-    standing = stage.reference.standing
-    panels = [Panel(standing, stage.image), Panel(title, image, errors)]  # type: ignore[arg-type]
-    curves = [(standing, stage.reference), (title, as_material(made, reference=stage.reference))]
-    made_here = [
-        draw_comparison([(made.label, panels)], folder / "render.png"),
-        draw_lobes(curves, folder / "lobes.png", made.label),
-    ]
-    if any(loss > 0 for loss in course.loss):  # a logarithmic scale has no zero
-        entries = {made.method.name: (course.step, course.loss, course.seconds)}
-        made_here.append(draw_learning_curves(entries, folder / "curve.png", made.label))
-    return made_here
+    if outcome.fault:
+        raise CnfError(f"the fit was written, but {outcome.fault}")

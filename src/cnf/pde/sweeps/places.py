@@ -46,9 +46,10 @@ def _table(entries: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _followed(entries: Mapping[str, Any], place: Place, key: str) -> Place:
     """The place with numbers for entries of lists, if there is a number at its end."""
-    if place == ("seed",) or (len(place) == 2 and place[1] in LEFT_OUT.get(str(place[0]), ())):
-        given = entries.get(str(place[0]))
-        if given is None or not isinstance(given, Mapping) or place[1] not in given:
+    top, last = str(place[0]), place[-1]
+    if len(place) <= 2 and last in ("seed", *LEFT_OUT.get(top, ())):
+        given = entries.get(top)
+        if not isinstance(given, Mapping) or last not in given:  # left out, or in its short form
             return place
     found: Any = entries
     followed: list[str | int] = []
