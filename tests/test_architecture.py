@@ -53,6 +53,7 @@ PUBLIC = {
     "Box": "pde",
     "Problem": "pde",
     "reconstruct": "shapes",
+    "sweep": "pde",
     **FACES,
 }  # what `cnf.NAME` is of, if not of the core
 
@@ -257,7 +258,8 @@ def test_typer_is_for_commands_only():
 def test_the_public_names():
     """What the design calls the contract is there."""
     wanted = {
-        cnf: "Space ConstrainedField Solution Constraint Box Problem Answer fit load losses domains reconstruct tuning",
+        cnf: "Space ConstrainedField Solution Constraint Box Problem Answer fit load losses domains reconstruct sweep "
+        "tuning",
         cnf.bases: "Polynomial Kernel SkewedRBF RandomFourier Hermite ConstraintLayer Independent Concat Basis",
         cnf.kernels: "Gaussian DotProduct Matern Wendland TruncatedGaussian",
         cnf.encoders: "MLP SIREN FourierFeatures",

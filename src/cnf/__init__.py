@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cnf.field import ConstrainedField
     from cnf.loading import load
     from cnf.pde import Answer, Problem
+    from cnf.pde.sweeps.sweep import sweep
     from cnf.shapes.reconstruction.reconstruct import reconstruct
     from cnf.solution import Solution
     from cnf.training import History, fit, pretrain
@@ -30,6 +31,7 @@ __getattr__, __dir__ = late_names(
             "cnf.field": "ConstrainedField",
             "cnf.loading": "load",
             "cnf.pde": "Answer Problem",
+            "cnf.pde.sweeps.sweep": "sweep",
             "cnf.shapes.reconstruction.reconstruct": "reconstruct",
             "cnf.solution": "Solution",
             "cnf.training": "History fit pretrain",
@@ -61,5 +63,6 @@ __all__ = [
     "pretrain",
     "reconstruct",
     "solvers",
+    "sweep",
     "tuning",
 ]

@@ -6,7 +6,9 @@ field and certificate, or the reason why there is none.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -111,7 +113,6 @@ class Sweep:
     asked: Asked
     rows: tuple[Row, ...]
     folder: Path
-    kept: object = None  # holds a folder of its own as long as somebody has the sweep
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -143,7 +144,8 @@ def sweep(
 
     Several numbers make a grid. `changes` are those of `Problem.read`. `workers`: processes, the address of a Dask
     scheduler, or an executor of `cnf.execution`; what is found does not depend on it. `out`: a folder that keeps every
-    case as it is finished; given again, it is gone on with, as long as the file is the same. `report` is called with
+    case as it is finished; given again, it is gone on with, as long as the file is the same; without one, files are
+    kept as long as the `Sweep` is. `report` is called with
     every row as it comes. A case that fails is a row with its reason.
     """
     return run_sweep(Asked.read(path, over, changes), out, workers, report)
@@ -151,16 +153,22 @@ def sweep(
 
 def run_sweep(asked: Asked, out: object, workers: int | str | Executor, report: Report | None = None) -> Sweep:
     """The same of what was read already."""
-    held = None if out is not None else tempfile.TemporaryDirectory(prefix="cnf-sweep-")
-    target = out if held is None else held.name
-    with open_cases(target, "sweep", asked.checksums(), CASES) as folder:
-        executor = open_executor(workers)
-        with executor if executor is not workers else nullcontext():  # one that was given goes on
-            work = SolveCase(asked.source.absolute(), asked.text)
-            tell = (lambda outcome: None) if report is None else lambda one: report(_row(one, folder, asked.source))
-            outcomes = do_cases(folder, work, asked.cases, executor, tell)
-    rows = tuple(_row(outcome, folder, asked.source) for outcome in outcomes)
-    return Sweep(asked, rows, folder.path, held)
+    target = tempfile.mkdtemp(prefix="cnf-sweep-") if out is None else out
+    try:
+        with open_cases(target, "sweep", asked.checksums(), CASES) as folder:
+            executor = open_executor(workers)
+            with executor if executor is not workers else nullcontext():  # one that was given goes on
+                work = SolveCase(asked.source.absolute(), asked.text)
+                tell = (lambda outcome: None) if report is None else lambda one: report(_row(one, folder, asked.source))
+                outcomes = do_cases(folder, work, asked.cases, executor, tell)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(str(target), ignore_errors=True)
+        raise
+    found = Sweep(asked, tuple(_row(outcome, folder, asked.source) for outcome in outcomes), folder.path)
+    if out is None:
+        weakref.finalize(found, shutil.rmtree, str(target), True)  # as long as somebody has the sweep
+    return found
 
 
 def _row(outcome: Outcome, folder: CaseFolder, source: Path) -> Row:
