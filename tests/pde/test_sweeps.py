@@ -254,20 +254,6 @@ def test_a_sweep_of_another_problem_is_refused(load: Path, tmp_path: Path):
     assert cnf.sweep(load, {"k": [1]}, out=out).rows[0].repeated
 
 
-@pytest.mark.slow
-def test_two_processes_find_the_same(load: Path):
-    """Rows and fields, bit by bit, but for the seconds."""
-    here = cnf.sweep(load, {"k": "1:3:4"})
-    there = cnf.sweep(load, {"k": "1:3:4"}, workers=2)
-    x = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
-    for one, other in zip(here.rows, there.rows, strict=True):
-        assert one.found is not None and other.found is not None and one.values == other.values
-        assert {k: v for k, v in one.found.items() if "seconds" not in k} == {
-            k: v for k, v in other.found.items() if "seconds" not in k
-        }
-        assert torch.equal(one.load()(x), other.load()(x))
-
-
 # -- what there is to see ----------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import math
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -194,9 +195,6 @@ def _serve(threads: int, pipe: connection.Connection) -> None:
     """What a worker does: pieces as they come, until there are no more."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    import torch
-
-    torch.set_num_threads(threads)
     work: Any = None
     while True:
         try:
@@ -204,6 +202,8 @@ def _serve(threads: int, pipe: connection.Connection) -> None:
         except (EOFError, OSError):
             return
         work = work if other is None else other
+        if "torch" in sys.modules:  # brought by the work; it heeds the environment, but not on every system
+            sys.modules["torch"].set_num_threads(threads)
         pipe.send(None)
         try:
             found = work(piece)
