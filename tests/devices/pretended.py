@@ -106,9 +106,12 @@ class Pretended(Tensor):
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         target = kwargs.get("device")
         leaves = target is not None and torch.device(target).type != NAME
+        shape_only = leaves and torch.device(target).type == "meta"
         if packet in MOVING:
             leaves = leaves or not isinstance(args[0], Pretended)
-            if leaves:
+            if shape_only:
+                pass
+            elif leaves:
                 _note("waits")
             elif not isinstance(args[-1], Pretended):
                 _note("uploads")
@@ -116,12 +119,13 @@ class Pretended(Tensor):
             _check_devices(func, packet, given)
         if packet in WAITING or (packet in INDEXED and _has_masks(args[1])):
             _note("waits")
-        if target is not None:
+        if target is not None and not shape_only:
             kwargs["device"] = "cpu"
         plain_args, plain_kwargs = pytree.tree_map_only(Pretended, lambda t: t.held, (args, kwargs))
         found = func(*plain_args, **plain_kwargs)
         if leaves:
             return args[0] if packet is aten.copy_ else found
+        assert all(t.shape == t.held.shape for t in given if isinstance(t, Pretended)), f"{func} resized a tensor"
         outer = {id(t.held): t for t in given if isinstance(t, Pretended)} if func._schema.is_mutable else {}
         return pytree.tree_map_only(Tensor, lambda t: outer.get(id(t)) if id(t) in outer else Pretended(t), found)
 
@@ -162,6 +166,24 @@ def _copy_from(source: Tensor, to: Pretended, non_blocking: bool = False) -> Pre
     return to
 
 
+def _zeros(size, device=None, pin_memory=None, **kwargs) -> Pretended:
+    """Tangents that vanish, in forward mode; here written out."""
+    return Pretended(torch.zeros(size, **kwargs))
+
+
+def _counted(overload):
+    """What torch would begin with empty memory and resize: a wrapper keeps its size."""
+
+    def make(*args, device=None, pin_memory=None, **kwargs) -> Pretended:
+        return Pretended(overload(*args, device="cpu", **kwargs))
+
+    return make
+
+
+for _name in ("arange", "arange.start", "arange.start_step", "linspace", "eye", "eye.m"):
+    _packet, _, _overload = _name.partition(".")
+    _library.impl(_name, _counted(getattr(getattr(aten, _packet), _overload or "default")), "PrivateUse1")
+_library.impl("_efficientzerotensor", _zeros, "PrivateUse1")
 _library.impl("empty.memory_format", _empty, "PrivateUse1")
 _library.impl("empty_strided", _empty, "PrivateUse1")
 _library.impl("_copy_from", _copy_from, "PrivateUse1")

@@ -220,7 +220,7 @@ class HermiteEvaluator:
         if not mixed:
             return x.new_zeros(flat_pairs(p, q)[0].shape[0], len(lefts), len(rights))
         indices = sorted({index for weights in mixed.values() for index in weights})
-        one = torch.ones((), dtype=x.dtype, device=x.device)
+        one = torch.ones((), dtype=x.dtype)
         kinds = [Request(0, {index: one}) for index in indices]
         derived = PlainKernel(self.kernel, points).paired(x, p, q, kinds, stretch=stretch)
         lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)

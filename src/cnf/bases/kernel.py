@@ -169,7 +169,7 @@ class PlainKernel:
                 factor = gaussian_factor(axes, index)
                 yield index, value if factor is None else value * factor
             return
-        one = torch.ones((), dtype=x.dtype, device=x.device)
+        one = torch.ones((), dtype=x.dtype)
         found = self._of_differences(differences, [Request(0, {index: one}) for index in indices])
         yield from zip(indices, found.unbind(dim=1), strict=True)
 

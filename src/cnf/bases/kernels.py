@@ -18,6 +18,7 @@ from cnf.bases.chain import chained, chained_gaussian, highest
 from cnf.bases.part import Part
 from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
+from cnf.fetching import is_here
 from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle
@@ -126,7 +127,7 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
     """
-    if not s.numel() or bool(s.detach().min() > LEAST):  # not even a table of which are near is needed
+    if not s.numel() or (is_here(s) and bool(s.detach().min() > LEAST)):  # not even a table of which are near is needed
         return found
     near = s <= LEAST
     result = list(found)

@@ -144,7 +144,7 @@ def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, 
 
     # The nodes of integrals are many, and a network keeps much for each.
     parts = ((probe, sum_in_pieces(piece, probe, NODES, NODES)) for probe in probes)
-    return add_rows(parts, shape, probes[0].points)
+    return add_rows(parts, shape, probes[0].points.new_zeros(()))
 
 
 def sum_in_pieces(piece: Piece, probe: Probe, step: int, keep: int) -> Tensor:
@@ -164,10 +164,13 @@ def sum_in_pieces(piece: Piece, probe: Probe, step: int, keep: int) -> Tensor:
 
 
 def add_rows(parts: Iterable[tuple[Probe, Tensor]], shape: tuple[int, ...] | torch.Size, like: Tensor) -> Tensor:
-    """What was found of every probe, (P, K), added up by the rows of the operator: (P, R) = `shape`."""
+    """What was found of every probe, (P, ..., K), added up by the rows of the operator: (P, ..., R); (P, R) = `shape`.
+
+    `like` (...) has the dimensions between, the precision and the device.
+    """
     found: dict[int, Tensor] = {}
     for probe, columns in parts:
         for k, r in enumerate(probe.rows):
-            found[r] = found[r] + columns[:, k] if r in found else columns[:, k]
-    zero = like.new_zeros(shape[0])
-    return torch.stack([found.get(r, zero) for r in range(shape[1])], dim=1)
+            found[r] = found[r] + columns[..., k] if r in found else columns[..., k]
+    zero = like.new_zeros(shape[0], *like.shape)
+    return torch.stack([found.get(r, zero) for r in range(shape[1])], dim=-1)

@@ -117,7 +117,7 @@ def derived(kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Seq
     highest = max(map(sum, indices)), max(map(sum, strengths))
     if max(highest) <= 1:
         return _first_order(kernel, z, strengths, indices, sum(highest))
-    one = torch.ones((), dtype=z.dtype, device=z.device)
+    one = torch.ones((), dtype=z.dtype)
     needed = sorted({add(a, b) for a in indices for b in strengths})
     plain = PlainKernel(kernel, z[:, :0].T)
     found = plain._of_differences([d[:, None] for d in z], [Request(0, {i: one}) for i in needed])

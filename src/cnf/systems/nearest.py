@@ -45,8 +45,8 @@ class NearestExpansion(QueriedExpansion):
         return self.targets[0]
 
     @property
-    def weight_norm(self) -> float:
-        return nan
+    def weight_norm(self) -> Tensor:
+        return torch.tensor(nan)
 
     def state(self) -> dict[str, Tensor]:
         return {f"targets.{b}": t.detach() for b, t in enumerate(self.targets)}
@@ -96,7 +96,7 @@ def solve_for_queries(
     values = x.new_tensor(constant).expand(x.shape[0], -1).clone()
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
-    one = torch.ones((), dtype=x.dtype, device=x.device)
+    one = torch.ones((), dtype=x.dtype)
     channel = block.layout.copies[0].channels[0]
     requests = [Request(channel, {a: one}) for a in indices]
     for start in range(0, order.shape[0], QUERIES):

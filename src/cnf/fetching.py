@@ -1,0 +1,43 @@
+"""Fetching: numbers that the host needs of tensors, wherever these are, all in one transfer.
+
+A device works on while the host goes ahead, until the host asks for a number: then it waits for all that came before.
+So what decides on the next line is asked for together. Tensors on the host are taken as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def is_here(tensor: Tensor) -> bool:
+    """True on the host, where to look at a number costs nothing."""
+    return tensor.device.type == "cpu"
+
+
+def fetched(*tensors: Tensor) -> list[Tensor]:
+    """The tensors on the host, without graph; those of one device come in one transfer.
+
+    They travel in float64, which holds numbers of float32, truth values and indices as they are.
+    """
+    found = [t.detach() for t in tensors]
+    away = [k for k, t in enumerate(found) if not is_here(t)]
+    if not away:
+        return found
+    packed = torch.cat([found[k].to(torch.float64).reshape(-1) for k in away]).cpu()
+    for k, part in zip(away, packed.split([found[k].numel() for k in away]), strict=True):
+        found[k] = part.reshape(found[k].shape).to(found[k].dtype)
+    return found
+
+
+def numbers(*tensors: Tensor) -> list[float]:
+    """Tensors of one element each as numbers."""
+    return [float(t) for t in fetched(*tensors)]
+
+
+def fetched_together(groups: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    """Groups of tensors on the host, in the same order; all of them in one transfer."""
+    flat = iter(fetched(*(tensor for group in groups for tensor in group)))
+    return [[next(flat) for _ in group] for group in groups]
