@@ -17,6 +17,11 @@ def is_here(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
+def placed(number: Tensor, like: Tensor) -> Tensor:
+    """A number () of the host where other tensors are: written there, which nobody has to wait for."""
+    return number if is_here(like) or not is_here(number) else like.new_full((), number.item(), dtype=number.dtype)
+
+
 def fetched(*tensors: Tensor) -> list[Tensor]:
     """The tensors on the host, without graph; those of one device come in one transfer.
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import OperatorError
+from cnf.fetching import placed
 from cnf.operators.coefficients import DataFunction, Datum, RowFunction, factors
 from cnf.operators.forward import derivative
 from cnf.operators.pairs import Pair, halves, plus, times, whole_power
@@ -98,7 +99,7 @@ def evaluate_all(
     for step, has_sums in steps_of(tuple(expressions)):
         walk = _Walk(step.node, inputs, data, like.to(torch.float64), like.dtype, careful and has_sums, kept)
         value = walk.value(step).to(like.dtype)
-        found.append(value if numbers_here else value.to(like.device))
+        found.append(value if numbers_here else placed(value, like))
     return found
 
 
@@ -240,7 +241,7 @@ class _Walk:
     def _call(self, node: DataFunction, arguments: Sequence[Step]) -> Tensor:
         function = self.data[node.data]
         assert callable(function)
-        columns = torch.broadcast_tensors(*[self.value(argument).to(self.like.device) for argument in arguments])
+        columns = torch.broadcast_tensors(*[placed(self.value(argument), self.like) for argument in arguments])
         points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
         if node.knows_derivatives:

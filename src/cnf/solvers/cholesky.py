@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, judged, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 
@@ -22,17 +22,20 @@ class Cholesky(Solver):
         matrix = as_dense(matrix)
         m, n = matrix.shape
         wide = matrix.detach().to(torch.float64)
-        if m != n or not bool(
-            torch.allclose(wide, wide.T, rtol=1e-8, atol=1e-8 * float(wide.abs().max()) if n else 0.0)
-        ):
+        root = info = symmetric = None
+        if m == n:
+            scale = power_of_two_scales(wide.diagonal().clamp_min(0).sqrt())
+            scaled = scale[:, None] * wide * scale
+            root, failed = torch.linalg.cholesky_ex(scaled)
+            sizes = wide.abs()
+            allowed = 1e-8 * sizes.T + 1e-8 * sizes.amax() if n else sizes
+            symmetric, info = judged(matrix, ((wide - wide.T).abs() <= allowed).all(), failed)
+        if not symmetric:
             raise SingularSystemError(
                 f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with "
                 "cnf.bases.Hermite built from the same constraints as the field, or choose LU, MinimumNorm or Auto"
             )
-        scale = power_of_two_scales(wide.diagonal().clamp_min(0).sqrt())
-        scaled = scale[:, None] * wide * scale
-        root, info = torch.linalg.cholesky_ex(scaled)
-        if int(info):
+        if info:
             raise SingularSystemError(
                 f"the matrix is not numerically positive definite (pivot {int(info)} of {n}): conditions are nearly "
                 "dependent, or the kernel is too wide for the spacing of the points. A smaller bandwidth, or "

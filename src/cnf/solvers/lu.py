@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, power_of_two_scales
+from cnf.fetching import is_here
+from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, judged, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 
@@ -28,8 +30,9 @@ class LU(Solver):
             )
         scaled, rows, columns = equilibrated(matrix.detach())
         lu, pivots, _ = torch.linalg.lu_factor_ex(scaled)  # judged below; lu_factor would raise
-        smallest = lu.diagonal().abs().min() if n else lu.new_ones(())
-        if not bool(smallest > 0) or not bool(torch.isfinite(smallest)):
+        sizes = lu.diagonal().abs() if n else lu.new_ones(1)
+        smallest, largest = judged(matrix, sizes.min(), sizes.max())
+        if not 0 < smallest < math.inf:
             raise SingularSystemError(
                 f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the same, "
                 "(b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the points. "
@@ -42,6 +45,7 @@ class LU(Solver):
             matrix=scaled,
             lu=lu,
             pivots=pivots,
+            pivot_ratio=smallest / largest,
             refine=self.refine,
         )
 
@@ -52,7 +56,7 @@ def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = power_of_two_scales(torch.linalg.vector_norm(wide, dim=1))
     scaled = wide * rows[:, None]
     columns = power_of_two_scales(torch.linalg.vector_norm(scaled, dim=0))
-    if bool((columns != 1).any()):
+    if not is_here(columns) or bool((columns != 1).any()):
         scaled = scaled * columns
     return scaled, rows, columns
 
@@ -63,17 +67,12 @@ class LUFactor(SquareFactor):
 
     lu: Tensor
     pivots: Tensor
+    pivot_ratio: float  # smallest over largest pivot: a cheap hint at the conditioning
 
     name = "LU"
 
     def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
         return torch.linalg.lu_solve(self.lu, self.pivots, b, adjoint=transposed)
-
-    @property
-    def pivot_ratio(self) -> float:
-        """Smallest over largest pivot: a cheap hint at the conditioning."""
-        diagonal = self.lu.diagonal().abs()
-        return float(diagonal.min() / diagonal.max())
 
     @property
     def rank(self) -> int:

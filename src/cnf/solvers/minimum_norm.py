@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers.condition import Triplet
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, as_dense, judged, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 
@@ -39,10 +39,12 @@ class MinimumNorm(Solver):
         try:
             u, s, vh = singular_triplets(scaled)
         except RuntimeError as error:  # torch.linalg.LinAlgError: the iteration did not converge
+            judged(matrix)
             raise SingularSystemError(
                 f"the singular value decomposition failed ({error}); are there huge entries?"
             ) from None
-        rank = int((s > self.cutoff * s[0]).sum()) if s.numel() and s[0] > 0 else 0
+        (kept,) = judged(matrix, ((s > self.cutoff * s[:1]) & (s[:1] > 0)).sum())
+        rank = int(kept)
         least = min(matrix.shape)
         notes: tuple[str, ...] = ()
         if rank < least:

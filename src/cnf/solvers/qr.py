@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cnf.errors import CnfError, OverdeterminedError
 from cnf.solvers.condition import Triplet
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
+from cnf.solvers.solver import Factor, Solver, as_dense, judged, power_of_two_scales
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 NEVER = 1e300  # a pivot that lets nothing through
@@ -48,8 +48,8 @@ class QR(Solver):
         pivots = triangle.diagonal().abs()
         left_out = pivots <= self.cutoff * pivots.max() if m else pivots.bool()
         passing = triangle.clone()
-        passing.diagonal()[left_out] = NEVER
-        count = int(left_out.sum())
+        passing.diagonal().masked_fill_(left_out, NEVER)
+        count = int(*judged(matrix, left_out.sum()))
         notes = (f"{count} of {m} conditions depend on those before them, to rounding, and are left out",)
         return QRFactor(
             shape=(m, n),
@@ -134,5 +134,9 @@ class QRFactor(Factor):
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         left, values, right = torch.linalg.svd(self.triangle.T)
-        last = max(self.rank, 1) - 1
-        return tuple(Triplet(values[k], left[:, k], self._spread(right[k][:, None])[:, 0]) for k in (0, last))  # type: ignore[return-value]
+        last = ((values > self.cutoff * values[0]).sum(dim=0, keepdim=True) - 1).clamp_min(0)  # (1,)
+        first, chosen = torch.zeros_like(last), values.index_select
+        return tuple(
+            Triplet(chosen(0, k)[0], left.index_select(1, k)[:, 0], self._spread(right.index_select(0, k).T)[:, 0])
+            for k in (first, last)
+        )  # type: ignore[return-value]

@@ -16,6 +16,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from cnf.errors import NotFiniteError
+from cnf.fetching import numbers
 from cnf.solvers.condition import (
     STEPS,
     Triplet,
@@ -27,6 +29,7 @@ from cnf.solvers.condition import (
 )
 from cnf.solvers.sparse_matrix import SparseMatrix
 
+NOT_FINITE = "the matrix has entries that are NaN or infinite; look at what it was assembled from"
 WORSE = 2.0  # a refined answer whose residual grew by more is dropped
 
 
@@ -156,6 +159,15 @@ class Solver(Method, ABC):
     @abstractmethod
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
+
+
+def judged(matrix: Tensor, *told: Tensor) -> list[float]:
+    """What a solver must know of its factorisation, numbers (), fetched together with whether the matrix has only
+    numbers; refused if not."""
+    finite, *known = numbers(torch.isfinite(matrix.detach()).all(), *told)
+    if not finite:
+        raise NotFiniteError(NOT_FINITE)
+    return known
 
 
 def power_of_two_scales(sizes: Tensor) -> Tensor:

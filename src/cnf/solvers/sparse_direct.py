@@ -16,11 +16,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
-from cnf.errors import CnfError, SingularSystemError
+from cnf.errors import CnfError, NotFiniteError, SingularSystemError
 from cnf.solvers import pardiso
 from cnf.solvers.condition import starting_vector
 from cnf.solvers.multifrontal import Multifrontal
-from cnf.solvers.solver import Factor, Solver, SquareFactor, power_of_two_scales
+from cnf.solvers.solver import NOT_FINITE, Factor, Solver, SquareFactor, power_of_two_scales
 from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
@@ -109,6 +109,8 @@ def scale_square(
             "point with one condition, or use Hermite"
         )
     plain, pattern = matrix.plain, matrix.pattern
+    if not np.isfinite(plain.data).all():
+        raise NotFiniteError(NOT_FINITE)
     rows, columns = equilibrate(plain, definite)
     scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
     return pattern, scaled, torch.from_numpy(rows), torch.from_numpy(columns)
