@@ -283,8 +283,12 @@ class ConstrainedField(nn.Module):
                 f"conditions cannot be met, or measured, in {points.dtype}; keep the field in torch.float32 or "
                 "torch.float64, and convert what it returns"
             )
+        before = self.basis.sources
         super()._apply(fn, recurse)
-        self.constraints = tuple(c.to(points.dtype, points.device) for c in self.constraints)
+        # What functions were made from is still what they are used with: the same objects, not equal ones.
+        moved = {id(old): new for old, new in zip(before, self.basis.sources, strict=True)}
+        shared = [moved.get(id(c), c) for c in self.constraints]
+        self.constraints = tuple(c.to(points.dtype, points.device) for c in shared)
         if self.tolerance == TOLERANCE.get(self.dtype):
             self.tolerance = TOLERANCE[points.dtype]
         self.dtype, self._cache = points.dtype, None

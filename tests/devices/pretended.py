@@ -180,7 +180,7 @@ def _counted(overload):
     return make
 
 
-for _name in ("arange", "arange.start", "arange.start_step", "linspace", "eye", "eye.m"):
+for _name in ("arange", "arange.start", "arange.start_step", "linspace", "eye", "eye.m", "tril_indices"):
     _packet, _, _overload = _name.partition(".")
     _library.impl(_name, _counted(getattr(getattr(aten, _packet), _overload or "default")), "PrivateUse1")
 _library.impl("_efficientzerotensor", _zeros, "PrivateUse1")

@@ -24,9 +24,10 @@ from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
+from cnf.fetching import is_here
 from cnf.operators.cells import divided
 from cnf.operators.detail import Detail
-from cnf.operators.expansion import Probe, Request, same_rules
+from cnf.operators.expansion import Probe, Request, has_integrals, same_rules
 from cnf.operators.jets import MultiIndex, add
 
 PIECE = 2**20  # pairs of a point and a node evaluated at once
@@ -87,6 +88,8 @@ class Hermite(Basis):
 
     def _ruled(self) -> tuple[Constraint, ...]:
         """The constraints with rules for the kernel as it is now, the same ones that a field finds for them."""
+        if not any(has_integrals(c.operator) for c in self.constraints):
+            return self.constraints
         detail = self.detail()
         return tuple(c.ruled(divided(c.operator, c.points, detail)) for c in self.constraints)
 
@@ -99,6 +102,13 @@ class Hermite(Basis):
 
     def _dtype(self) -> torch.dtype:
         return next(self.kernel.parameters()).dtype
+
+    def _apply(self, fn, recurse: bool = True):
+        """The points go where the kernel goes; they keep their precision, which a field of less may need again."""
+        super()._apply(fn, recurse)
+        device = next(self.kernel.parameters()).device
+        self.constraints = tuple(c.to(c.points.dtype, device) for c in self.constraints)
+        return self
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -168,7 +178,7 @@ class HermiteEvaluator:
                 if known is None:
                     known = (probe.points, [], [])
                     found.append(known)
-                places = torch.arange(f.count).repeat_interleave(probe.nodes)
+                places = torch.arange(f.count, device=probe.points.device).repeat_interleave(probe.nodes)
                 known[1].extend(start + r * f.count + places for r in probe.rows)
                 known[2].extend(probe.requests)
             start += f.count * f.rows
@@ -255,7 +265,8 @@ class HermiteEvaluator:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.equal(a, b)
+    """True if two sets of points are known to be equal; only on the host is that worth a look."""
+    return is_here(a) and a.shape == b.shape and torch.equal(a, b)
 
 
 def _mixed(left: Request, right: Request) -> dict[MultiIndex, list[tuple[Tensor, Tensor]]]:

@@ -64,7 +64,9 @@ class KernelProfile(Part):
             return unknown(
                 dimension, f"how fast {type(self).__name__} varies is not known; set its `units` and `reach`"
             )
-        lengths = 1 / self.scaled(torch.ones(dimension, dtype=torch.float64)).detach().to(torch.float64).cpu().numpy()
+        like = next(self.parameters(), torch.empty(0))
+        ones = torch.ones(dimension, dtype=torch.float64, device=like.device)
+        lengths = 1 / self.scaled(ones).detach().to(torch.float64).cpu().numpy()
         if centres is None:
             return Even(self.units / lengths)
         at = centres.detach().to(torch.float64).cpu().numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,18 +11,19 @@ from torch import Tensor
 
 from cnf.errors import SingularSystemError
 from cnf.fetching import is_here
-from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, judged, power_of_two_scales
-from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.solvers.solver import Begun, DenseSolver, SquareFactor, power_of_two_scales
 
 
 @dataclass(frozen=True)
-class LU(Solver):
+class LU(DenseSolver):
     """The fast choice for square, well conditioned systems."""
 
     refine: bool = True
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        matrix = as_dense(matrix)
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        return [self._begin(matrix) for matrix in matrices]
+
+    def _begin(self, matrix: Tensor) -> Begun:
         m, n = matrix.shape
         if m != n:
             raise SingularSystemError(
@@ -31,23 +33,27 @@ class LU(Solver):
         scaled, rows, columns = equilibrated(matrix.detach())
         lu, pivots, _ = torch.linalg.lu_factor_ex(scaled)  # judged below; lu_factor would raise
         sizes = lu.diagonal().abs() if n else lu.new_ones(1)
-        smallest, largest = judged(matrix, sizes.min(), sizes.max())
-        if not 0 < smallest < math.inf:
-            raise SingularSystemError(
-                f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the same, "
-                "(b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the points. "
-                "cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
+
+        def finish(told: Sequence[float]) -> LUFactor:
+            smallest, largest = told
+            if not 0 < smallest < math.inf:
+                raise SingularSystemError(
+                    f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the "
+                    "same, (b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the "
+                    "points. cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
+                )
+            return LUFactor(
+                shape=(m, n),
+                scale_rows=rows,
+                scale_columns=columns,
+                matrix=scaled,
+                lu=lu,
+                pivots=pivots,
+                pivot_ratio=smallest / largest,
+                refine=self.refine,
             )
-        return LUFactor(
-            shape=(m, n),
-            scale_rows=rows,
-            scale_columns=columns,
-            matrix=scaled,
-            lu=lu,
-            pivots=pivots,
-            pivot_ratio=smallest / largest,
-            refine=self.refine,
-        )
+
+        return Begun((sizes.min(), sizes.max()), finish)
 
 
 def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,7 +8,7 @@ on an equilibrated matrix, and always speak in terms of the original one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,8 +16,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from cnf.errors import NotFiniteError
-from cnf.fetching import numbers
+from cnf.errors import CnfError, NotFiniteError
+from cnf.fetching import fetched_together, numbers
 from cnf.solvers.condition import (
     STEPS,
     Triplet,
@@ -160,14 +160,51 @@ class Solver(Method, ABC):
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
 
+    def factor_all(self, matrices: Sequence[Tensor | SparseMatrix], symmetric: bool = False) -> list[Factor]:
+        """Factor several; those that can, ask for what they must know of all of them at once."""
+        return [self.factor(matrix, symmetric) for matrix in matrices]
 
-def judged(matrix: Tensor, *told: Tensor) -> list[float]:
-    """What a solver must know of its factorisation, numbers (), fetched together with whether the matrix has only
-    numbers; refused if not."""
-    finite, *known = numbers(torch.isfinite(matrix.detach()).all(), *told)
-    if not finite:
+
+@dataclass(frozen=True)
+class Begun:
+    """A factorisation that is done but for what its numbers `told`, each (), say of it: `finish` gets them."""
+
+    told: tuple[Tensor, ...]
+    finish: Callable[[Sequence[float]], Factor]
+
+
+class DenseSolver(Solver):
+    """A solver of matrices that are written out: it begins, and is told in one transfer what came of it."""
+
+    @abstractmethod
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        """Factor without a look at any number."""
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        return self.factor_all([matrix], symmetric)[0]
+
+    def factor_all(self, matrices: Sequence[Tensor | SparseMatrix], symmetric: bool = False) -> list[Factor]:
+        return finished([as_dense(matrix) for matrix in matrices], symmetric, self.begin)
+
+
+def finished(
+    matrices: Sequence[Tensor], symmetric: bool, begin: Callable[[Sequence[Tensor], bool], list[Begun]]
+) -> list[Factor]:
+    """The factors of dense matrices; those with entries that are no numbers are refused."""
+    finite = [torch.isfinite(matrix.detach()).all() for matrix in matrices]
+    try:
+        begun = begin(matrices, symmetric)
+    except CnfError:
+        _refuse_unless(*numbers(*finite))
+        raise
+    sound, *told = fetched_together([finite, *(each.told for each in begun)])
+    _refuse_unless(*map(bool, sound))
+    return [each.finish([float(t) for t in own]) for each, own in zip(begun, told, strict=True)]
+
+
+def _refuse_unless(*finite: float) -> None:
+    if not all(finite):
         raise NotFiniteError(NOT_FINITE)
-    return known
 
 
 def power_of_two_scales(sizes: Tensor) -> Tensor:

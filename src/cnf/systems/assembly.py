@@ -108,7 +108,7 @@ def _stacked(
         if basis.joint:
             present = [cells[i, r, c] for c in copy.channels if (i, r, c) in cells]
             row = sum(present[1:], present[0])
-            rows.append(row[:, joint_columns(basis, copy)] if copy.groups else row)
+            rows.append(row[:, joint_columns(basis, copy, row.device)] if copy.groups else row)
         else:
             like = next(cells[i, r, c] for c in copy.channels if (i, r, c) in cells)
             zero = like.new_zeros(count, basis.size)
@@ -117,7 +117,7 @@ def _stacked(
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-def joint_columns(basis: Basis, copy: Copy) -> Tensor:
+def joint_columns(basis: Basis, copy: Copy, device: torch.device | None = None) -> Tensor:
     """Indices of the functions of a joint basis that belong to a copy."""
     starts, total = {}, 0
     for i, constraint in enumerate(basis.sources):
@@ -125,8 +125,8 @@ def joint_columns(basis: Basis, copy: Copy) -> Tensor:
             starts[i, r] = (total, total + constraint.points.shape[0])
             total += constraint.points.shape[0]
     if not copy.groups:
-        return torch.arange(basis.size)
-    return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
+        return torch.arange(basis.size, device=device)
+    return torch.cat([torch.arange(*starts[group], device=device) for group in copy.groups])
 
 
 def derived(function: FieldFunction, points: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:

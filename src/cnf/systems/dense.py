@@ -53,7 +53,7 @@ def factor_matrices(
     """The plan of assembled matrices."""
     symmetric = basis.is_symmetric_for(constraints)
     try:
-        factors = tuple(solver.factor(m, symmetric) for m in matrices)
+        factors = tuple(solver.factor_all(matrices, symmetric))
     except NotFiniteError:
         raise BasisError(
             "the basis gives values or derivatives that are not finite at the points of the constraints; look at its "
@@ -77,7 +77,7 @@ def scatter_parts(basis: Basis, layout: Sequence[BlockLayout], parts: Sequence[T
     weights = parts[0].new_zeros(size)
     for block, part in zip(layout, parts, strict=True):
         for k, copy in enumerate(block.copies):
-            columns_of = joint_columns(basis, copy).to(part.device)
+            columns_of = joint_columns(basis, copy, part.device)
             weights = weights.index_put((columns_of,), part[:, k])
     return weights
 
