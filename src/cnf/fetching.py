@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,3 +47,13 @@ def fetched_together(groups: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
     """Groups of tensors on the host, in the same order; all of them in one transfer."""
     flat = iter(fetched(*(tensor for group in groups for tensor in group)))
     return [[next(flat) for _ in group] for group in groups]
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """The numbers as an array of float64 on the host: for searches of neighbours, which are made there."""
+    return tensor.detach().to(torch.float64).cpu().numpy()
+
+
+def sent(array: np.ndarray, like: Tensor) -> Tensor:
+    """An array of the host as a tensor of its own precision where other tensors are: indices, most of the time."""
+    return torch.from_numpy(array).to(like.device)

@@ -54,6 +54,9 @@ class Hermite(Basis):
                 f"give dimension={self.dimension}"
             )
         self.constraints = tuple(given)
+        # Compared once: where to look costs a wait, not at every step.
+        first = (next(k for k in range(n + 1) if _same(given[k].points, c.points)) for n, c in enumerate(given))
+        self._sites = tuple(first)  # the first constraint at the points of each
         self.joint = len(space.channels) > 1
         highest = max(c.operator.order for c in given)
         if self.kernel.smoothness is not None:
@@ -97,7 +100,8 @@ class Hermite(Basis):
         return self.kernel.positive_definite and self.is_made_of(constraints)
 
     def snapshot(self) -> Evaluator:
-        columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self._ruled()]
+        ruled = [c.to(self._dtype()) for c in self._ruled()]
+        columns = [Functionals.of(c, site) for c, site in zip(ruled, self._sites, strict=True)]
         return HermiteEvaluator(self.kernel, columns)
 
     def _dtype(self) -> torch.dtype:
@@ -129,10 +133,17 @@ class Functionals:
     count: int  # P
     rows: int  # R
     probes: list[Probe]
+    points: Tensor
+    site: int  # the same for constraints at equal points
 
     @staticmethod
-    def of(constraint: Constraint, rows: int) -> Functionals:
-        return Functionals(constraint.points.shape[0], rows, constraint.expanded())
+    def of(constraint: Constraint, site: int) -> Functionals:
+        points = constraint.points
+        return Functionals(points.shape[0], constraint.values.shape[1], constraint.expanded(), points, site)
+
+    def site_of(self, probe: Probe) -> int | None:
+        """Where a probe looks, if that is at the points themselves."""
+        return self.site if probe.points is self.points else None
 
 
 @dataclass(frozen=True)
@@ -171,13 +182,18 @@ class HermiteEvaluator:
     def _groups(self) -> list[tuple[Tensor, list[Tensor], list[Request]]]:
         """Points, columns and functionals, those at the same points together: kernels are evaluated once for all."""
         found: list[tuple[Tensor, list[Tensor], list[Request]]] = []
+        sites: dict[int | None, tuple[Tensor, list[Tensor], list[Request]]] = {}
         start = 0
         for f in self.columns:
             for probe in f.probes:
-                known = next((g for g in found if g[0] is probe.points or _same(g[0], probe.points)), None)
+                site = f.site_of(probe)
+                known = sites.get(site) if site is not None else None
+                if known is None:
+                    known = next((g for g in found if is_here(g[0]) and _same(g[0], probe.points)), None)
                 if known is None:
                     known = (probe.points, [], [])
                     found.append(known)
+                    sites[site] = known
                 places = torch.arange(f.count, device=probe.points.device).repeat_interleave(probe.nodes)
                 known[1].extend(start + r * f.count + places for r in probe.rows)
                 known[2].extend(probe.requests)
@@ -265,8 +281,7 @@ class HermiteEvaluator:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    """True if two sets of points are known to be equal; only on the host is that worth a look."""
-    return is_here(a) and a.shape == b.shape and torch.equal(a, b)
+    return a is b or (a.shape == b.shape and a.device == b.device and torch.equal(a, b))
 
 
 def _mixed(left: Request, right: Request) -> dict[MultiIndex, list[tuple[Tensor, Tensor]]]:

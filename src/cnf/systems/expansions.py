@@ -194,5 +194,6 @@ class LocalExpansion(BasisExpansion):
 def expand_over(basis: Basis, evaluator: Evaluator, weights: Tensor, account: Account, **kept: Any) -> BasisExpansion:
     """The expansion of these weights, evaluated the way that suits the basis."""
     local = basis.size > MANY and isinstance(evaluator, LocalEvaluator) and evaluator.support is not None
+    local = local and is_here(weights)  # the search for neighbours is the host's: elsewhere all functions are looked at
     kind = LocalExpansion if local else GlobalExpansion
     return kind(evaluator, weights, basis.size, len(basis.space.channels), basis.shared, account, **kept)
