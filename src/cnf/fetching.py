@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cnf.errors import CnfError
+
 
 def is_here(tensor: Tensor) -> bool:
     """True on the host, where to look at a number costs nothing."""
@@ -57,3 +59,22 @@ def array_of(tensor: Tensor) -> np.ndarray:
 def sent(array: np.ndarray, like: Tensor) -> Tensor:
     """An array of the host as a tensor of its own precision where other tensors are: indices, most of the time."""
     return torch.from_numpy(array).to(like.device)
+
+
+def as_device(given: object) -> torch.device | None:
+    """A device by its name, refused if tensors cannot be put there; None stays None."""
+    if given is None:
+        return None
+    try:
+        device = torch.device(given)  # type: ignore[call-overload]
+        torch.empty(0, device=device)
+        return device
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError):
+        raise CnfError(f"there is no device {given!r} here; there is {', '.join(devices())}") from None
+
+
+def devices() -> list[str]:
+    """The devices on which tensors can be made here."""
+    other = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    count = torch.accelerator.device_count() if other is not None else 0
+    return ["cpu", *(f"{other.type}:{k}" for k in range(count) if other is not None)]

@@ -22,8 +22,7 @@ from cnf.solvers.condition import (
     STEPS,
     Triplet,
     differentiable_ratio,
-    largest_triplet,
-    smallest_triplet,
+    extreme_triplets,
     sparse_ratio,
     starting_vector,
 )
@@ -72,8 +71,8 @@ class Factor(ABC):
         """Largest and smallest (non-zero) singular triplets of the equilibrated matrix."""
 
     def condition(self) -> float:
-        top, bottom = self.extremes()
-        return float(top.value / bottom.value) if bottom.value > 0 else float("inf")
+        top, bottom = numbers(*(triplet.value for triplet in self.extremes()))
+        return top / bottom if bottom > 0 else float("inf")
 
     def condition_of(self, matrix: Tensor | SparseMatrix) -> Tensor:
         """The condition number of the equilibrated `matrix`, differentiable in it."""
@@ -131,8 +130,8 @@ class SquareFactor(Factor):
         def single(function: Callable[[Tensor, bool], Tensor], transposed: bool) -> Callable[[Tensor], Tensor]:
             return lambda v: function(v[:, None], transposed)[:, 0]
 
-        top = largest_triplet(single(self._product, False), single(self._product, other), start, self.steps)
-        return top, smallest_triplet(single(self._inverse, False), single(self._inverse, other), start, self.steps)
+        product, inverse = ((single(of, False), single(of, other)) for of in (self._product, self._inverse))
+        return extreme_triplets(product, inverse, start, self.steps)
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         return self._extremes
