@@ -20,7 +20,7 @@ FILES = sorted([*SOURCE.rglob("*.py"), *STUDIES.rglob("*.py")])
 # From the bottom up; a module imports from its own layer and from those below.
 CORE = [
     ["errors", "late", "telling", "threads", "version"],
-    ["files"],
+    ["fetching", "files"],
     ["reading"],
     ["execution"],
     ["meshes"],

@@ -48,13 +48,13 @@ def counted(monkeypatch: pytest.MonkeyPatch, kinds: tuple[type, ...] = (LU, Chol
     """Every factorisation from here on leaves the shape of its matrix in the list."""
     calls: list[tuple] = []
     for kind in kinds:
-        original = kind.factor
+        original = kind.begin
 
-        def factor(self, matrix, symmetric=False, original=original):
-            calls.append(tuple(matrix.shape))
-            return original(self, matrix, symmetric)
+        def begin(self, matrices, symmetric, original=original):
+            calls.extend(tuple(matrix.shape) for matrix in matrices)
+            return original(self, matrices, symmetric)
 
-        monkeypatch.setattr(kind, "factor", factor)
+        monkeypatch.setattr(kind, "begin", begin)
     return calls
 
 

@@ -93,10 +93,10 @@ def test_the_amplitude_of_the_whole(sides, shown, whole):
     """Of seven conditions four cancel: the median of the others counts, and no more than the field shows."""
     points = torch.linspace(0, 1, 7, dtype=torch.float64)[:, None]
     constraint = LINE.constraint("u", at=points, equals=torch.tensor(sides, dtype=torch.float64), name="data")
-    sizes = [torch.ones(7, 1, dtype=torch.float64)]
+    values, sizes = [constraint.values], [torch.ones(7, 1, dtype=torch.float64)]
     standing = [torch.arange(7)[:, None] < 3]
-    asked = amplitudes([constraint], sizes, lambda of: float("inf"))
+    asked = amplitudes([constraint], values, sizes, lambda of: float("inf"))
     assert asked == [1e-9]
-    assert whole_amplitudes([constraint], sizes, asked, standing, lambda numbers: shown) == [whole]
+    assert whole_amplitudes([constraint], values, sizes, asked, standing, lambda numbers: shown) == [whole]
     none = [torch.zeros(7, 1, dtype=torch.bool)]
-    assert whole_amplitudes([constraint], sizes, asked, none, lambda numbers: shown) == [1e-9]
+    assert whole_amplitudes([constraint], values, sizes, asked, none, lambda numbers: shown) == [1e-9]

@@ -811,13 +811,13 @@ WAYS: dict[str, Callable] = {
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     calls: list[str] = []
     for kind in (LU, Cholesky, MinimumNorm):
-        original = kind.factor
+        original = kind.begin
 
-        def factor(self, matrix, symmetric=False, original=original, kind=kind):
-            calls.append(kind.__name__)
-            return original(self, matrix, symmetric)
+        def begin(self, matrices, symmetric, original=original, kind=kind):
+            calls.extend(kind.__name__ for _ in matrices)
+            return original(self, matrices, symmetric)
 
-        monkeypatch.setattr(kind, "factor", factor)
+        monkeypatch.setattr(kind, "begin", begin)
     return calls
 
 

@@ -74,6 +74,10 @@ class SingularSystemError(CnfError):
     """The chosen solver cannot solve this system."""
 
 
+class NotFiniteError(CnfError):
+    """A matrix with entries that are NaN or infinite was given to a solver."""
+
+
 class ViolationError(CnfError):
     """The solved field misses its tolerance; `certificate` says where and by how much."""
 

@@ -71,7 +71,9 @@ class ConstrainedField(nn.Module):
         self.basis, self.base, self.on_violation = basis, base, on_violation
         self.constraints = suited(basis, base, constraints)
         self.dtype = self.constraints[0].points.dtype
-        self.basis.to(self.dtype)
+        before = self.basis.sources
+        self.basis.to(device=self.constraints[0].points.device, dtype=self.dtype)
+        self.constraints = self._shared(before)
         self.tolerance = tolerance if tolerance is not None else TOLERANCE[self.dtype]
         self._formulation: tuple[tuple[object, ...], Formulation] | None = None
         self._formulated()
@@ -236,7 +238,7 @@ class ConstrainedField(nn.Module):
         return replace(held, seconds=time.perf_counter() - started), plan
 
     def _prepared(self) -> tuple[Parts, Formulation]:
-        check_parts(self.basis, self.base, self.dtype)
+        check_parts(self.basis, self.base, self.constraints[0].points)
         refuse_transforms()
         self._warn_of_loss()
         self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
@@ -283,12 +285,18 @@ class ConstrainedField(nn.Module):
                 f"conditions cannot be met, or measured, in {points.dtype}; keep the field in torch.float32 or "
                 "torch.float64, and convert what it returns"
             )
+        before = self.basis.sources
         super()._apply(fn, recurse)
-        self.constraints = tuple(c.to(points.dtype, points.device) for c in self.constraints)
+        self.constraints = tuple(c.to(points.dtype, points.device) for c in self._shared(before))
         if self.tolerance == TOLERANCE.get(self.dtype):
             self.tolerance = TOLERANCE[points.dtype]
         self.dtype, self._cache = points.dtype, None
         return self
+
+    def _shared(self, before: Sequence[Constraint]) -> tuple[Constraint, ...]:
+        """What functions were made from `before` they moved is still what they are used with: the same objects."""
+        moved = {id(old): new for old, new in zip(before, self.basis.sources, strict=True)}
+        return tuple(moved.get(id(c), c) for c in self.constraints)
 
     def save(self, path: object) -> None:
         """Write the field with its weights to a file that `cnf.load` reads back, without pickle; solves if need be.

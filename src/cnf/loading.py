@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from cnf.bases.basis import Basis
+from cnf.fetching import as_device
 from cnf.field import ConstrainedField
 from cnf.storage import Given, read_field
 
@@ -18,11 +19,15 @@ def load(
     base: nn.Module | None = None,
     networks: Mapping[str, nn.Module] | None = None,
     coefficients: Mapping[str, object] | None = None,
+    device: object = None,
 ) -> ConstrainedField:
     """The field that `field.save(path)` wrote, with the weights it had: the same values, bit for bit.
 
     Parts that a file cannot hold are given again: your own `basis`, the `base` network, other `networks` by the name
     the error message says, callable `coefficients` of operators by name. Their parameters are restored from the file.
+    The field comes to the host, or to a `device` ("cpu", or one that torch knows), whatever device it was saved on.
     In eval mode nothing is solved until a parameter changes; `field.certificate` is measured on what was read.
     """
-    return read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))
+    where = as_device(device)
+    field = read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))
+    return field if where is None else field.to(where)

@@ -170,7 +170,7 @@ class Newton:
                 looks.append((beside(cells), c.points, c.nonlinear.indices if c.nonlinear is not None else ()))
         found = []
         for one, x, indices in looks:
-            lengths, seen = x.new_tensor(self.lengths), one.derivatives(x, indices) if indices else {}
+            lengths, seen = self.lengths.to(x), one.derivatives(x, indices) if indices else {}
             found += [(seen[i] * (lengths ** lengths.new_tensor(i)).prod()).reshape(-1) for i in indices]
         return torch.cat(found)
 
@@ -204,7 +204,7 @@ class Newton:
                 stopped = NO_NUMBER
                 break
             latest = (solution, state)
-            norms.append(solution.expansion.weight_norm)
+            norms.append(float(solution.expansion.weight_norm))
             if not math.isfinite(norms[-1]) or norms[-1] > BLOWN_UP:
                 stopped = GROWS
                 break

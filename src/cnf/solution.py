@@ -220,7 +220,7 @@ class Solution:
     def derivatives(self, x: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Derivatives of every channel by their multi-indices, each (P, C)."""
         points = self._points(x)
-        one, width = torch.ones((), dtype=points.dtype, device=points.device), len(self.space.channels)
+        one, width = torch.ones((), dtype=points.dtype), len(self.space.channels)
         requests = tuple(Request(c, {index: one}) for index in indices for c in range(width))
         probe = Probe(points, 1, tuple(range(len(requests))), requests)
         with without_autocast(points.device):

@@ -110,7 +110,7 @@ class OwnBasis(Basis):
         self.frequencies = nn.Parameter(torch.randn(size, len(space.coordinates), dtype=torch.float64) * 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cos(x @ self.frequencies.T + torch.arange(self.size, dtype=x.dtype))
+        return torch.cos(x @ self.frequencies.T + torch.arange(self.size, dtype=x.dtype, device=x.device))
 
 
 # -- the table ------------------------------------------------------------------------------------------------------

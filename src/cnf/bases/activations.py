@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.layers import Sine
+from cnf.fetching import is_here
 
 Value = Callable[[Tensor], Tensor]  # z becomes the value
 Pair = Callable[[Tensor, Tensor], None]  # z becomes the value, the other the slope
@@ -87,7 +88,8 @@ def _softplus(layer: nn.Softplus) -> Activation:
     def pair(z: Tensor, slope: Tensor) -> None:
         torch.mul(z, beta, out=slope)
         rounded = math.exp(-threshold) < torch.finfo(z.dtype).eps / 4  # the slope is one there by itself
-        beyond = None if rounded or float(slope.max()) <= threshold else slope > threshold
+        inside = rounded or (is_here(slope) and float(slope.max()) <= threshold)
+        beyond = None if inside else slope > threshold
         slope.sigmoid_()
         if beyond is not None:  # torch switches to the identity there; so does its derivative
             slope.masked_fill_(beyond, 1.0)

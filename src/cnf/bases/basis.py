@@ -196,4 +196,4 @@ def check_smoothness(basis: Basis, operator: Operator, who: str) -> None:
 
 def values_request(dimension: int, like: Tensor, channel: int = 0) -> Request:
     """Asks for plain values."""
-    return Request(channel, {(0,) * dimension: torch.ones((), dtype=like.dtype, device=like.device)})
+    return Request(channel, {(0,) * dimension: torch.ones((), dtype=like.dtype)})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from cnf.fetching import is_here
 from cnf.operators import jets
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle, MultiIndex
@@ -22,7 +23,12 @@ def weighted(weight: Tensor, value: Tensor | None) -> Tensor | None:
         return None
     if weight.dim():
         return value * weight[:, None]
-    return value if not weight.requires_grad and float(weight) == 1.0 else value * weight
+    return value if is_one(weight) else value * weight
+
+
+def is_one(weight: Tensor) -> bool:
+    """A plain 1, as far as nobody has to be asked for it."""
+    return weight.dim() == 0 and is_here(weight) and not weight.requires_grad and float(weight) == 1.0
 
 
 def chained(
@@ -61,7 +67,7 @@ def chained_gaussian(
             continue
         for m, factor in powers:
             if factor is None:
-                factor = torch.ones((), dtype=value.dtype, device=value.device)
+                factor = torch.ones((), dtype=value.dtype)
             if inner is None:
                 inner = factor if m == 0 else (-0.5) ** m * factor
             else:
@@ -101,7 +107,7 @@ def gaussian_factor(axes: Sequence[Sequence[Tensor]], index: MultiIndex) -> Tens
 
 def hermite_factors(z: Tensor, inverse: Tensor, order: int) -> list[Tensor]:
     """What the derivatives of exp(-z^2 / 2) along one axis, up to `order`, are to its value; first 1."""
-    found = [torch.ones((), dtype=z.dtype, device=z.device)]
+    found = [torch.ones((), dtype=z.dtype)]
     for n in range(order):
         if n == 0:
             found.append(-inverse * z)
@@ -117,8 +123,7 @@ def _powers(
     found: list[tuple[int, Tensor | None]] = []
     for index, weight in request.weights.items():
         if sum(index) == 0:
-            plain = weight.dim() == 0 and not weight.requires_grad and float(weight) == 1.0
-            found.append((0, None if plain else weight if weight.dim() == 0 else weight[:, None]))
+            found.append((0, None if is_one(weight) else weight if weight.dim() == 0 else weight[:, None]))
     if first_order:
         linear = first_order(request)
         if linear is not None:

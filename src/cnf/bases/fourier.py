@@ -15,6 +15,7 @@ from cnf.bases.kernels import Bandwidth, positive_lengths
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
+from cnf.fetching import placed
 from cnf.operators.detail import Even
 from cnf.operators.expansion import Request
 from cnf.operators.forward import MultiIndex
@@ -103,7 +104,7 @@ class Waves:
                 if order:
                     power = power * self.omega[:, k] ** order
             powers.append(power)
-            columns.append(weight.reshape(-1))
+            columns.append(placed(weight, self.phases).reshape(-1))
         rows = max(c.shape[0] for c in columns)
         stacked = torch.stack([c.expand(rows) for c in columns], dim=1)  # (P, K)
         return stacked @ torch.stack(powers)  # (P, N)

@@ -24,9 +24,10 @@ from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError
+from cnf.fetching import is_here
 from cnf.operators.cells import divided
 from cnf.operators.detail import Detail
-from cnf.operators.expansion import Probe, Request, same_rules
+from cnf.operators.expansion import Probe, Request, has_integrals, same_rules
 from cnf.operators.jets import MultiIndex, add
 
 PIECE = 2**20  # pairs of a point and a node evaluated at once
@@ -53,6 +54,9 @@ class Hermite(Basis):
                 f"give dimension={self.dimension}"
             )
         self.constraints = tuple(given)
+        # Compared once: where to look costs a wait, not at every step.
+        first = (next(k for k in range(n + 1) if _same(given[k].points, c.points)) for n, c in enumerate(given))
+        self._sites = tuple(first)  # the first constraint at the points of each
         self.joint = len(space.channels) > 1
         highest = max(c.operator.order for c in given)
         if self.kernel.smoothness is not None:
@@ -87,6 +91,8 @@ class Hermite(Basis):
 
     def _ruled(self) -> tuple[Constraint, ...]:
         """The constraints with rules for the kernel as it is now, the same ones that a field finds for them."""
+        if not any(has_integrals(c.operator) for c in self.constraints):
+            return self.constraints
         detail = self.detail()
         return tuple(c.ruled(divided(c.operator, c.points, detail)) for c in self.constraints)
 
@@ -94,11 +100,19 @@ class Hermite(Basis):
         return self.kernel.positive_definite and self.is_made_of(constraints)
 
     def snapshot(self) -> Evaluator:
-        columns = [Functionals.of(c.to(self._dtype()), c.values.shape[1]) for c in self._ruled()]
+        ruled = [c.to(self._dtype()) for c in self._ruled()]
+        columns = [Functionals.of(c, site) for c, site in zip(ruled, self._sites, strict=True)]
         return HermiteEvaluator(self.kernel, columns)
 
     def _dtype(self) -> torch.dtype:
         return next(self.kernel.parameters()).dtype
+
+    def _apply(self, fn, recurse: bool = True):
+        """The points go where the kernel goes; they keep their precision, which a field of less may need again."""
+        super()._apply(fn, recurse)
+        device = next(self.kernel.parameters()).device
+        self.constraints = tuple(c.to(c.points.dtype, device) for c in self.constraints)
+        return self
 
     def rows(self, x: Tensor, requests: Sequence[Request]) -> Tensor:
         return self.snapshot().rows(x, requests)
@@ -119,10 +133,17 @@ class Functionals:
     count: int  # P
     rows: int  # R
     probes: list[Probe]
+    points: Tensor
+    site: int  # the same for constraints at equal points
 
     @staticmethod
-    def of(constraint: Constraint, rows: int) -> Functionals:
-        return Functionals(constraint.points.shape[0], rows, constraint.expanded())
+    def of(constraint: Constraint, site: int) -> Functionals:
+        points = constraint.points
+        return Functionals(points.shape[0], constraint.values.shape[1], constraint.expanded(), points, site)
+
+    def site_of(self, probe: Probe) -> int | None:
+        """Where a probe looks, if that is at the points themselves."""
+        return self.site if probe.points is self.points else None
 
 
 @dataclass(frozen=True)
@@ -161,14 +182,19 @@ class HermiteEvaluator:
     def _groups(self) -> list[tuple[Tensor, list[Tensor], list[Request]]]:
         """Points, columns and functionals, those at the same points together: kernels are evaluated once for all."""
         found: list[tuple[Tensor, list[Tensor], list[Request]]] = []
+        sites: dict[int | None, tuple[Tensor, list[Tensor], list[Request]]] = {}
         start = 0
         for f in self.columns:
             for probe in f.probes:
-                known = next((g for g in found if g[0] is probe.points or _same(g[0], probe.points)), None)
+                site = f.site_of(probe)
+                known = sites.get(site) if site is not None else None
+                if known is None:
+                    known = next((g for g in found if is_here(g[0]) and _same(g[0], probe.points)), None)
                 if known is None:
                     known = (probe.points, [], [])
                     found.append(known)
-                places = torch.arange(f.count).repeat_interleave(probe.nodes)
+                    sites[site] = known
+                places = torch.arange(f.count, device=probe.points.device).repeat_interleave(probe.nodes)
                 known[1].extend(start + r * f.count + places for r in probe.rows)
                 known[2].extend(probe.requests)
             start += f.count * f.rows
@@ -220,7 +246,7 @@ class HermiteEvaluator:
         if not mixed:
             return x.new_zeros(flat_pairs(p, q)[0].shape[0], len(lefts), len(rights))
         indices = sorted({index for weights in mixed.values() for index in weights})
-        one = torch.ones((), dtype=x.dtype, device=x.device)
+        one = torch.ones((), dtype=x.dtype)
         kinds = [Request(0, {index: one}) for index in indices]
         derived = PlainKernel(self.kernel, points).paired(x, p, q, kinds, stretch=stretch)
         lookup = {index: derived[:, i] for i, index in enumerate(indices)}  # each (E, 1)
@@ -255,7 +281,7 @@ class HermiteEvaluator:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.equal(a, b)
+    return a is b or (a.shape == b.shape and a.device == b.device and torch.equal(a, b))
 
 
 def _mixed(left: Request, right: Request) -> dict[MultiIndex, list[tuple[Tensor, Tensor]]]:

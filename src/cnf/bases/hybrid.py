@@ -102,7 +102,7 @@ class Windowed:
 
 def _each(indices: Sequence[MultiIndex], like: Tensor) -> list[Request]:
     """One request per derivative."""
-    one = torch.ones((), dtype=like.dtype, device=like.device)
+    one = torch.ones((), dtype=like.dtype)
     return [Request(0, {index: one}) for index in indices]
 
 

@@ -37,11 +37,13 @@ from cnf.bases.precision import recast
 from cnf.bases.properties import Properties
 from cnf.constraints import Space
 from cnf.errors import BasisError
+from cnf.fetching import is_here
 from cnf.operators import jets
 from cnf.operators.detail import Detail
 from cnf.operators.expansion import Request, wanted
 from cnf.operators.jets import Bundle, MultiIndex
 
+TOGETHER = 8  # centres that may all but coincide with one point, away from the host
 CLOSE = 1e-6  # squared distance of features, over their squares, below which too many digits of it cancel
 
 
@@ -169,7 +171,7 @@ class PlainKernel:
                 factor = gaussian_factor(axes, index)
                 yield index, value if factor is None else value * factor
             return
-        one = torch.ones((), dtype=x.dtype, device=x.device)
+        one = torch.ones((), dtype=x.dtype)
         found = self._of_differences(differences, [Request(0, {index: one}) for index in indices])
         yield from zip(indices, found.unbind(dim=1), strict=True)
 
@@ -324,11 +326,14 @@ class EncodedKernel:
         # At its centre a kernel with few derivatives goes like a power of r: what cancels in |phi|^2 + |c|^2 - 2 phi.c
         # makes 1e-8 of r where it should be zero, so pairs that all but coincide are taken from their differences.
         with torch.no_grad():
-            p, q = torch.nonzero(s <= CLOSE * (square + right[:, -1]), as_tuple=True)
+            near = s <= CLOSE * (square + right[:, -1])
+            p, q = torch.nonzero(near, as_tuple=True) if is_here(s) else _nearest(s)
         if not p.numel():
             return found
         own: Bundle = {i: None if v is None else v.expand(value.shape[0], -1)[p] for i, v in phi.items()}
         pairs = self._of_pairs(own, centres[q], indices, at_pairs(requests, p, q))[:, :, 0]  # (E, K)
+        if not is_here(s):  # more pairs than are that near
+            pairs = torch.where(near[p, q][:, None], pairs, found[p, :, q])
         return found.transpose(1, 2).index_put((p, q), pairs).transpose(1, 2)
 
     def _derivative(self, slope: Tensor | None, square: Tensor | None, centres: Tensor, count: int) -> Tensor | None:
@@ -344,6 +349,12 @@ class EncodedKernel:
         left = torch.cat([(-2 * slope).expand(rows, -1), column.expand(rows, -1)], dim=1)
         right = torch.cat([centres, torch.ones_like(centres[:, :1])], dim=1)
         return left @ right.T
+
+
+def _nearest(s: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs (p, q), each (E,), of every point and the centres next to it: how many are near nobody needs to know."""
+    q = s.topk(min(TOGETHER, s.shape[1]), dim=1, largest=False).indices
+    return torch.arange(s.shape[0], device=s.device).repeat_interleave(q.shape[1]), q.reshape(-1)
 
 
 def _is_rough(kernel: KernelProfile) -> bool:

@@ -18,6 +18,7 @@ from cnf.bases.chain import chained, chained_gaussian, highest
 from cnf.bases.part import Part
 from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
+from cnf.fetching import is_here
 from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle
@@ -63,7 +64,9 @@ class KernelProfile(Part):
             return unknown(
                 dimension, f"how fast {type(self).__name__} varies is not known; set its `units` and `reach`"
             )
-        lengths = 1 / self.scaled(torch.ones(dimension, dtype=torch.float64)).detach().to(torch.float64).cpu().numpy()
+        like = next(self.parameters(), torch.empty(0))
+        ones = torch.ones(dimension, dtype=torch.float64, device=like.device)
+        lengths = 1 / self.scaled(ones).detach().to(torch.float64).cpu().numpy()
         if centres is None:
             return Even(self.units / lengths)
         at = centres.detach().to(torch.float64).cpu().numpy()
@@ -126,7 +129,7 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
     """
-    if not s.numel() or bool(s.detach().min() > LEAST):  # not even a table of which are near is needed
+    if not s.numel() or (is_here(s) and bool(s.detach().min() > LEAST)):  # not even a table of which are near is needed
         return found
     near = s <= LEAST
     result = list(found)

@@ -65,11 +65,11 @@ class Polynomial(Basis):
             for n in range(self.degree + 1):
                 falling = perm(n, order) if n >= order else 0
                 columns.append(falling * z[:, k] ** max(n - order, 0) / self.scale[k] ** order)
-            factors.append(torch.stack(columns, dim=1))  # (P, degree + 1)
-        value = factors[0][:, [e[0] for e in self.exponents]]
-        for k in range(1, len(index)):
-            value = value * factors[k][:, [e[k] for e in self.exponents]]
-        return value  # (P, N)
+            factors.append(torch.stack([columns[e[k]] for e in self.exponents], dim=1))  # (P, N)
+        value = factors[0]
+        for factor in factors[1:]:
+            value = value * factor
+        return value
 
     def forward(self, x: Tensor) -> Tensor:
         return self.rows(x, [values_request(self.dimension, x)])[:, 0]

@@ -49,7 +49,7 @@ class SkewedRBF(SnapshotBasis):
     def snapshot(self) -> Evaluator:
         precision = torch.diag_embed((-self.log_bandwidth).exp())  # (N, D, D), lower triangular square root of S^-1
         if self.skew is not None:
-            row, column = torch.tril_indices(self.dimension, self.dimension, -1)
+            row, column = torch.tril_indices(self.dimension, self.dimension, -1, device=self.skew.device)
             lower = torch.zeros_like(precision)
             lower[:, row, column] = self.skew
             precision = precision + lower

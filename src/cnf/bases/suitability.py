@@ -51,9 +51,27 @@ def suited(basis: Basis, base: nn.Module | None, given: Sequence[Constraint] | C
             raise ConstraintError(f"two constraints are called {c.name!r}; give each its own name=")
         seen.add(c.name)
         check_smoothness(basis, c.operator, f"constraint {c.name!r}")
+    _refuse_strangers(base, constraints)
     _warn_of_kinks(basis, base, constraints)
     dtype = torch.float64 if any(c.points.dtype == torch.float64 for c in constraints) else constraints[0].points.dtype
     return tuple(c.to(dtype) for c in constraints)
+
+
+def _refuse_strangers(base: nn.Module | None, constraints: Sequence[Constraint]) -> None:
+    """Devices follow the points: these lie on one, and the base network with them."""
+    where: dict[str, list[str]] = {}
+    for c in constraints:
+        where.setdefault(str(c.points.device), []).append(repr(c.name))
+    if len(where) > 1:
+        listed = "; ".join(f"{', '.join(names)} on {device}" for device, names in where.items())
+        raise ConstraintError(f"the conditions lie on several devices ({listed}); put all their points on one: at=points.to(device)")
+    (device,) = where
+    others = {str(t.device) for t in (*base.parameters(), *base.buffers())} - {device} if base is not None else set()
+    if others:
+        raise BasisError(
+            f"the base network is on {', '.join(sorted(others))}, the conditions on {device}; move it there: "
+            f"base.to({device!r})"
+        )
 
 
 def _warn_of_kinks(basis: Basis, base: nn.Module | None, constraints: Sequence[Constraint]) -> None:
@@ -106,8 +124,18 @@ def is_piecewise_polynomial(network: nn.Module, points: Tensor, order: int) -> b
     return False
 
 
-def check_parts(basis: Basis, base: nn.Module | None, dtype: torch.dtype) -> None:
-    """Refuse what changed since the field was made: another precision, layers that answer at random."""
+def check_parts(basis: Basis, base: nn.Module | None, like: Tensor) -> None:
+    """Refuse what changed since the field was made: another precision or device, layers that answer at random.
+
+    `like`: points of the conditions.
+    """
+    dtype = like.dtype
+    devices = {str(t.device) for t in (*basis.parameters(), *basis.buffers())} - {str(like.device)}
+    if devices:
+        raise BasisError(
+            f"the basis is on {', '.join(sorted(devices))} now, the field on {like.device}: was it given to another "
+            "field since, or moved without this one? Build one basis for each, or move this field: field.to(device)"
+        )
     types = {t.dtype for t in (*basis.parameters(), *basis.buffers()) if t.is_floating_point()}
     if types - {dtype}:
         raise BasisError(

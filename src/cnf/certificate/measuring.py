@@ -32,6 +32,7 @@ from cnf.certificate.sizes import (
     whole_amplitudes,
 )
 from cnf.constraints import Constraint
+from cnf.fetching import fetched_together
 from cnf.operators.expansion import Probe
 from cnf.operators.forward import MultiIndex
 from cnf.systems.formulation import Expansion
@@ -93,7 +94,6 @@ def certify(
     expansion = solution.expansion
     residuals: dict[str, Residual] = {}
     by_side: dict[str, Residual] = {}  # without the excuse that what is missed is small for conditions of this kind
-    measured = 0
     with torch.no_grad():
         # Around the field itself, a linearised condition misses exactly what the condition does.
         constraints = tuple(c.around(solution) for c in solution.constraints)
@@ -101,30 +101,43 @@ def certify(
         expanded = [c.expanded() for c in constraints]
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
         sizes = [row_sizes(p, shape, lengths) for p, shape in zip(expanded, shapes, strict=True)]
-        shown = partial(_largest_value, solution)
-        asked_for = amplitudes(constraints, sizes, shown)
         by_solver = {} if sample is None else expansion.missed(constraints)
         integrals = quadrature_errors(solution, constraints)
+        values = [c.values.detach().to(torch.float64) for c in constraints]
         looks: list[Look] = []
-        flat = float("inf")
         for i, (constraint, probes) in enumerate(zip(constraints, expanded, strict=True)):
-            asked = constraint.values.detach().to(torch.float64)
-            look = _look(solution, probes, asked, _solver_residual(by_solver, i, shapes[i], asked), sample)
-            measured += look.measured
+            look = _look(solution, probes, values[i], _solver_residual(by_solver, i, shapes[i], values[i]), sample)
             if constraint.name in integrals:
                 look = replace(look, off=look.off + integrals[constraint.name].to(look.off))
             looks.append(look)
-        standing = [look.standing for look in looks]
-        whole = whole_amplitudes(constraints, sizes, asked_for, standing, shown)
-        for i, (constraint, look) in enumerate(zip(constraints, looks, strict=True)):
-            asked, off = constraint.values.detach().to(torch.float64), look.off
-            scale = allowed_sizes(asked, sizes[i], asked_for[i], whole[i], look.cancelled)
-            if constraint.nonlinear is not None:
-                terms = term_sizes(solution, constraint)
-                scale = terms.maximum(sizes[i] * asked_for[i])
-                flat = min(flat, least_change(sizes[i] * shown([i]), terms, sizes[i]))
-            residuals[constraint.name] = _worst(off, scale)
-            by_side[constraint.name] = _worst(off, asked.abs().where(_is_excused(off, asked, scale, tolerance), scale))
+        nonlinear = [i for i, c in enumerate(constraints) if c.nonlinear is not None]
+        # What was seen comes to the host in one transfer: numbers decide from here on.
+        sizes, values, off, cancelled, standing, by_term, (norm,), made, missed = fetched_together(
+            [
+                sizes,
+                values,
+                [look.off for look in looks],
+                [look.cancelled for look in looks],
+                [look.standing for look in looks],
+                [term_sizes(solution, constraints[i]) for i in nonlinear],
+                [expansion.weight_norm],
+                made_up or (),
+                [each.max() for each in integrals.values()],
+            ]
+        )
+        terms_of = dict(zip(nonlinear, by_term, strict=True))
+        shown = partial(_largest_value, solution)
+        asked_for = amplitudes(constraints, values, sizes, shown)
+        whole = whole_amplitudes(constraints, values, sizes, asked_for, standing, shown)
+        measured, flat = sum(look.measured for look in looks), float("inf")
+        for i, constraint in enumerate(constraints):
+            scale = allowed_sizes(values[i], sizes[i], asked_for[i], whole[i], cancelled[i])
+            if i in terms_of:
+                scale = terms_of[i].maximum(sizes[i] * asked_for[i])
+                flat = min(flat, least_change(sizes[i] * shown([i]), terms_of[i], sizes[i]))
+            residuals[constraint.name] = _worst(off[i], scale)
+            excused = _is_excused(off[i], values[i], scale, tolerance)
+            by_side[constraint.name] = _worst(off[i], values[i].abs().where(excused, scale))
         brought = expansion.jumps()
         for name, jump in brought.items():
             shape = (jump.off.shape[0], jump.off.shape[1])
@@ -141,7 +154,7 @@ def certify(
                 scale = tied_term_sizes(jump.sides, both * jump.shown)
             residuals[name] = _worst(jump.off.to(torch.float64).abs(), scale)
             measured += jump.off.numel()
-        data = typical_amplitude([c.values for c in constraints] if made_up is None else made_up, sizes)
+        data = typical_amplitude(values if made_up is None else made, sizes)
     basis = solution.basis
     account = expansion.account
     findings = Inquiry(account, expansion.blocks, tuple(constraints))
@@ -150,7 +163,7 @@ def certify(
         residuals |= {name: by_side[name] for conflict in findings.conflicts for name in conflict}
     unmeasured = doubts(constraints)
     violated = [c for c in constraints if not residuals[c.name].relative <= tolerance]
-    if violated and measured < count and any(bool(look.cancelled.any()) for look in looks):
+    if violated and measured < count and any(bool(tails.any()) for tails in cancelled):
         return certify(solution, tolerance, seconds, made_up)  # few points may not show what is asked of the whole
     broken = any(not r.relative <= tolerance for r in residuals.values())  # ties count as well
     times = max((r.relative for r in residuals.values()), default=0.0) / tolerance
@@ -163,7 +176,7 @@ def certify(
         conditions=count,
         functions=basis.size,
         channels=1 if basis.joint else len(basis.space.channels),
-        weight_norm=expansion.weight_norm,
+        weight_norm=float(norm),
         data_size=data,
         seconds=seconds,
         solver=account.name,
@@ -171,7 +184,7 @@ def certify(
         notes=account.notes,
         shared=account.shared,
         unmeasured=unmeasured,
-        quadrature={name: float(off.max()) for name, off in integrals.items()},
+        quadrature={name: float(worst) for name, worst in zip(integrals, missed, strict=True)},
         convergence=convergence,
         hint=(account.reason_for(violated, times) or solution.reason) if broken else "",
         remedy=account.remedy,
@@ -201,11 +214,12 @@ def estimate_worst(solution: Measured) -> float:
         lengths = extents(constraints)
         shapes = [(c.values.shape[0], c.values.shape[1]) for c in constraints]
         sizes = [row_sizes(c.expanded(), shape, lengths) for c, shape in zip(constraints, shapes, strict=True)]
-        asked_for = amplitudes(constraints, sizes, partial(_largest_value, solution))
-        for i, (constraint, size) in enumerate(zip(constraints, sizes, strict=True)):
-            asked = constraint.values.detach().to(torch.float64)
-            off = _solver_residual(missed, i, shapes[i], asked)
-            worst = max(worst, _worst(off, asked.abs().maximum(size * asked_for[i])).relative)
+        values = [c.values.detach().to(torch.float64) for c in constraints]
+        told = [_solver_residual(missed, i, shapes[i], asked) for i, asked in enumerate(values)]
+        sizes, values, told = fetched_together([sizes, values, told])
+        asked_for = amplitudes(constraints, values, sizes, partial(_largest_value, solution))
+        for asked, size, off, amplitude in zip(values, sizes, told, asked_for, strict=True):
+            worst = max(worst, _worst(off, asked.abs().maximum(size * amplitude)).relative)
     return worst
 
 
@@ -239,14 +253,14 @@ def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tu
 
 
 def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
-    """Points to measure, half of them the worst by the solver's account, half spread evenly; None: all."""
+    """Points to measure, half of them spread evenly, half the worst of the others by the solver's account; None: all."""
     count = off.shape[0]
     if sample is None or count <= LEAST:
         return None
     sample = min(sample, max(LEAST, count // SHARE))
     even = torch.linspace(0, count - 1, sample - sample // 2, device=off.device).long()
-    worst = off.amax(dim=1).topk(sample // 2).indices
-    return torch.unique(torch.cat([even, worst]))
+    others = off.amax(dim=1).index_fill(0, even, -1.0)
+    return torch.cat([even, others.topk(sample // 2).indices]).sort().values
 
 
 def _largest_value(solution: Measured, numbers: Sequence[int]) -> float:
@@ -279,7 +293,7 @@ def measure_rows(
         rounding[:, r] = torch.hypot(rounding[:, r], roundings[:, k].to(torch.float64))
     off = (found.to(torch.float64) - asked).abs().maximum(rounding.to(torch.float64))
     for p in torch.linspace(0, shape[0] - 1, min(shape[0], alone)).round().long().tolist() if shape[0] > 1 else ():
-        one = [probe.at(torch.tensor([p], device=asked.device)) for probe in apart]
+        one = [probe.at(torch.arange(p, p + 1, device=asked.device)) for probe in apart]
         single = solution.applied(one, (1, shape[1]))[0].to(torch.float64) - asked[p]
         off[p] = off[p].maximum(single.abs())
     if alone and shape[0] < CROWD and max(probe.nodes for probe in probes) == 1:

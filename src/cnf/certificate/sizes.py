@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from cnf.constraints import Constraint
+from cnf.fetching import fetched_together
 from cnf.operators.expansion import Probe
 
 NOTHING = 1e-13  # right-hand sides this much smaller than the largest are rounding, not data
@@ -32,14 +33,14 @@ CANCELLED = 1e-3  # sums below this part of the sizes of their terms: these canc
 VANISHING = 1e-3  # terms below this part of the natural size of a jump: there, rounding would be measured by itself
 
 
-def extents(constraints: Sequence[Constraint]) -> list[float]:
-    """The extent of all points along every coordinate; 1 where they do not differ."""
+def extents(constraints: Sequence[Constraint]) -> Tensor:
+    """The extent of all points along every coordinate, (D,); 1 where they do not differ."""
     points = torch.cat([c.points.detach().to(torch.float64) for c in constraints])
     extent = points.amax(dim=0) - points.amin(dim=0)
-    return torch.where(extent > 0, extent, 1.0).tolist()
+    return torch.where(extent > 0, extent, 1.0)
 
 
-def row_sizes(probes: Sequence[Probe], shape: tuple[int, int], lengths: Sequence[float]) -> Tensor:
+def row_sizes(probes: Sequence[Probe], shape: tuple[int, int], lengths: Tensor) -> Tensor:
     """The size s of every condition of a constraint, (P, R), in float64."""
     total = torch.zeros(shape, dtype=torch.float64, device=probes[0].points.device)
     for probe in probes:
@@ -49,7 +50,7 @@ def row_sizes(probes: Sequence[Probe], shape: tuple[int, int], lengths: Sequence
                 if probe.nodes > 1:
                     size = size.expand(shape[0] * probe.nodes).reshape(-1, probe.nodes).sum(dim=1)
                 for length, order in zip(lengths, index, strict=True):
-                    size = size / length**order
+                    size = size / length**order if order else size
                 total[:, r] = torch.hypot(total[:, r], size)  # squares would overflow
     return total
 
@@ -88,16 +89,19 @@ def coupled(constraints: Sequence[Constraint]) -> list[list[int]]:
 
 
 def amplitudes(
-    constraints: Sequence[Constraint], sizes: Sequence[Tensor], shown: Callable[[Sequence[int]], float]
+    constraints: Sequence[Constraint],
+    values: Sequence[Tensor],
+    sizes: Sequence[Tensor],
+    shown: Callable[[Sequence[int]], float],
 ) -> list[float]:
-    """The amplitude U for every constraint: huge values of one channel say nothing about another one.
+    """The amplitude U for every constraint, given their right-hand sides `values` (P, R), on the host: huge values of one channel say nothing about another one.
 
     `shown` tells the largest value of the field at the points of some constraints, given by their numbers. A condition
     that is linearised where it hardly depends on the field asks for more than any field shows (u^2 = -1 next to u = 0).
     """
     found = [1.0] * len(constraints)
     for group in coupled(constraints):
-        typical = typical_amplitude([constraints[i].values for i in group], [sizes[i] for i in group])
+        typical = typical_amplitude([values[i] for i in group], [sizes[i] for i in group])
         if any(constraints[i].nonlinear is not None for i in group):
             typical = min(typical, shown(group))
         for i in group:
@@ -107,6 +111,7 @@ def amplitudes(
 
 def whole_amplitudes(
     constraints: Sequence[Constraint],
+    values: Sequence[Tensor],
     sizes: Sequence[Tensor],
     found: Sequence[float],
     standing: Sequence[Tensor],
@@ -118,8 +123,7 @@ def whole_amplitudes(
     """
     whole = list(found)
     for group in coupled(constraints):
-        values, own = [constraints[i].values for i in group], [sizes[i] for i in group]
-        asked = _asked_amplitudes(values, own, [standing[i] for i in group])
+        asked = _asked_amplitudes(*([of[i] for i in group] for of in (values, sizes, standing)))
         typical = float(asked.median()) if asked.numel() else 0.0
         if typical > found[group[0]]:
             # A source far narrower than the domain asks for more, by this measure, than any field will show.
@@ -185,7 +189,12 @@ def natural_sizes(constraints: Sequence[Constraint]) -> list[float]:
     with torch.no_grad():
         lengths = extents(constraints)
         sizes = [row_sizes(c.expanded(), tuple(c.values.shape), lengths) for c in constraints]  # type: ignore[arg-type]
-        means = [float(s.square().mean().sqrt()) or 1.0 for s in sizes]
-        asked = [float(c.values.to(torch.float64).square().mean().sqrt()) for c in constraints]
+        both = (sizes, [c.values.to(torch.float64) for c in constraints])
+        means, asked = ([float(t) for t in of] for of in fetched_together([[_mean(t) for t in of] for of in both]))
+    means = [mean or 1.0 for mean in means]
     amplitude = max(a / s for a, s in zip(asked, means, strict=True)) or 1.0
     return [s * amplitude for s in means]
+
+
+def _mean(values: Tensor) -> Tensor:
+    return values.square().mean().sqrt()

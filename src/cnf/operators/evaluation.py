@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import OperatorError
+from cnf.fetching import placed
 from cnf.operators.coefficients import DataFunction, Datum, RowFunction, factors
 from cnf.operators.forward import derivative
 from cnf.operators.pairs import Pair, halves, plus, times, whole_power
@@ -86,14 +87,19 @@ def evaluate_all(
     data: Mapping[str, Datum],
     like: Tensor,
     careful: bool = True,
+    numbers_here: bool = False,
 ) -> list[Tensor]:
-    """Values of several expressions, as `evaluate` gives them; what they share is evaluated once."""
+    """Values of several expressions, as `evaluate` gives them; what they share is evaluated once.
+
+    With `numbers_here`, those that no tensor has a part in stay on the host, where any device takes single numbers from.
+    """
     inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
     kept: dict[tuple[Step, bool], Pair] = {}
     found = []
     for step, has_sums in steps_of(tuple(expressions)):
         walk = _Walk(step.node, inputs, data, like.to(torch.float64), like.dtype, careful and has_sums, kept)
-        found.append(walk.value(step).to(like.dtype))
+        value = walk.value(step).to(like.dtype)
+        found.append(value if numbers_here else placed(value, like))
     return found
 
 
@@ -195,7 +201,7 @@ class _Walk:
     def _visited(self, step: Step) -> Pair:
         if step.kind == "number":
             value, rest = step.number
-            return Pair(self.like.new_tensor(value), self.like.new_tensor(rest) if rest and self.careful else None)
+            return Pair(_number(value), _number(rest) if rest and self.careful else None)
         if step.kind == "symbol":
             return Pair(self._symbol(step.node))
         if step.kind == "callable":
@@ -235,7 +241,7 @@ class _Walk:
     def _call(self, node: DataFunction, arguments: Sequence[Step]) -> Tensor:
         function = self.data[node.data]
         assert callable(function)
-        columns = torch.broadcast_tensors(*[self.value(argument) for argument in arguments])
+        columns = torch.broadcast_tensors(*[placed(self.value(argument), self.like) for argument in arguments])
         points = torch.stack(columns, dim=-1).to(self.given)  # (..., D)
         flat = points.reshape(-1, points.shape[-1])
         if node.knows_derivatives:
@@ -258,6 +264,11 @@ class _Walk:
                 "one per point is needed"
             )
         return datum.to(like).reshape((-1,) + (1,) * (like.dim() - 1))
+
+
+def _number(value: float) -> Tensor:
+    """On the host: tensors of any device take single numbers from there, and nothing has to be sent or waited for."""
+    return torch.tensor(value, dtype=torch.float64)
 
 
 def called(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:

@@ -28,7 +28,10 @@ MOST_AT_ONCE = 2**25  # points times nodes: 256 MB for each number that is kept 
 
 @dataclass(frozen=True)
 class Request:
-    """Asks a basis for sum_alpha weights[alpha] d^alpha of its functions' channel; weights are (P,) or numbers."""
+    """Asks a basis for sum_alpha weights[alpha] d^alpha of its functions' channel; weights are (P,) or numbers.
+
+    Numbers that nothing is learnt of are on the host, also for points elsewhere.
+    """
 
     channel: int
     weights: dict[MultiIndex, Tensor]
@@ -86,7 +89,7 @@ def probe_at(
     target = points if place.is_here else _moved(place, operator, points, values, nodes)
     gathered: dict[tuple[int, int], dict[MultiIndex, Tensor]] = {}
     like = points[:, :1].expand(-1, nodes)
-    factors = evaluate_all([term.coefficient for _, term in terms], values, dict(operator.data), like)
+    factors = evaluate_all([t.coefficient for _, t in terms], values, dict(operator.data), like, numbers_here=True)
     for (r, term), factor in zip(terms, factors, strict=True):
         if weights is not None:
             factor = factor * weights

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -27,7 +28,7 @@ from cnf.solvers.cholesky import Cholesky
 from cnf.solvers.lu import LU, LUFactor
 from cnf.solvers.minimum_norm import MinimumNorm
 from cnf.solvers.qr import QR
-from cnf.solvers.solver import Factor, Solver, as_dense
+from cnf.solvers.solver import Begun, DenseSolver, Factor, Solver, as_dense, finished
 from cnf.solvers.sparse_direct import SparseCholesky, SparseLU
 from cnf.solvers.sparse_matrix import SparseMatrix
 
@@ -42,7 +43,7 @@ class Auto(Solver):
 
     sparse = None
 
-    def choose(self, conditions: int, functions: int, symmetric: bool = False) -> Solver:
+    def choose(self, conditions: int, functions: int, symmetric: bool = False) -> DenseSolver:
         """The first choice for a system of this shape."""
         if conditions > functions and not self.least_squares:
             raise OverdeterminedError(
@@ -56,20 +57,41 @@ class Auto(Solver):
         return Cholesky() if symmetric else LU()
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        if isinstance(matrix, SparseMatrix) and matrix.shape[0] == matrix.shape[1]:
-            return self._sparse_factor(matrix, symmetric)
-        matrix = as_dense(matrix)
-        first = self.choose(matrix.shape[0], matrix.shape[1], symmetric)
+        return self.factor_all([matrix], symmetric)[0]
+
+    def factor_all(self, matrices: Sequence[Tensor | SparseMatrix], symmetric: bool = False) -> list[Factor]:
+        compressed = [isinstance(m, SparseMatrix) and m.shape[0] == m.shape[1] for m in matrices]
+        written = [as_dense(m) for m, small in zip(matrices, compressed, strict=True) if not small]
+        dense = iter(finished(written, symmetric, self._begin))
+        return [
+            self._sparse_factor(m, symmetric) if small else next(dense)  # type: ignore[arg-type]
+            for m, small in zip(matrices, compressed, strict=True)
+        ]
+
+    def _begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        """Every matrix by its first choice; those of one kind together."""
+        choices = [self.choose(m.shape[0], m.shape[1], symmetric) for m in matrices]
+        begun: dict[int, Begun] = {}
+        for first in dict.fromkeys(choices):
+            own = [k for k, choice in enumerate(choices) if choice == first]
+            begun |= zip(own, first.begin([matrices[k] for k in own], symmetric), strict=True)
+        return [self._watched(matrices[k], choices[k], begun[k]) for k in range(len(matrices))]
+
+    def _watched(self, matrix: Tensor, first: Solver, begun: Begun) -> Begun:
+        """Another solver takes over if the first choice turns out to be no good."""
         if isinstance(first, MinimumNorm | QR):
-            return first.factor(matrix)
-        name = type(first).__name__
-        try:
-            factor = first.factor(matrix, symmetric)
-        except SingularSystemError:
-            return self._fallback(matrix, f"{name} failed: the matrix is numerically singular")
-        if isinstance(factor, LUFactor) and factor.pivot_ratio < self.pivots:
-            return self._fallback(matrix, f"the pivots of LU differ by {1 / max(factor.pivot_ratio, 1e-300):.0e}")
-        return factor
+            return begun
+
+        def finish(told: Sequence[float]) -> Factor:
+            try:
+                factor = begun.finish(told)
+            except SingularSystemError:
+                return self._fallback(matrix, f"{type(first).__name__} failed: the matrix is numerically singular")
+            if isinstance(factor, LUFactor) and factor.pivot_ratio < self.pivots:
+                return self._fallback(matrix, f"the pivots of LU differ by {1 / max(factor.pivot_ratio, 1e-300):.0e}")
+            return factor
+
+        return Begun(begun.told, finish)
 
     def _sparse_factor(self, matrix: SparseMatrix, symmetric: bool) -> Factor:
         if not symmetric:

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, power_of_two_scales
-from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.solvers.solver import Begun, DenseSolver, SquareFactor, power_of_two_scales
 
 
 @dataclass(frozen=True)
-class Cholesky(Solver):
+class Cholesky(DenseSolver):
     """Half the work of LU; fails, and says so, if the matrix is not numerically positive definite."""
 
     refine: bool = True
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        matrix = as_dense(matrix)
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        return [self._begin(matrix) for matrix in matrices]
+
+    def _begin(self, matrix: Tensor) -> Begun:
         m, n = matrix.shape
+        if m != n:
+            raise _not_symmetric(m, n)
         wide = matrix.detach().to(torch.float64)
-        if m != n or not bool(
-            torch.allclose(wide, wide.T, rtol=1e-8, atol=1e-8 * float(wide.abs().max()) if n else 0.0)
-        ):
-            raise SingularSystemError(
-                f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with "
-                "cnf.bases.Hermite built from the same constraints as the field, or choose LU, MinimumNorm or Auto"
-            )
+        sizes = wide.abs()
+        allowed = 1e-8 * sizes.T + 1e-8 * sizes.amax() if n else sizes
+        alike = ((wide - wide.T).abs() <= allowed).all()
         scale = power_of_two_scales(wide.diagonal().clamp_min(0).sqrt())
         scaled = scale[:, None] * wide * scale
-        root, info = torch.linalg.cholesky_ex(scaled)
-        if int(info):
-            raise SingularSystemError(
-                f"the matrix is not numerically positive definite (pivot {int(info)} of {n}): conditions are nearly "
-                "dependent, or the kernel is too wide for the spacing of the points. A smaller bandwidth, or "
-                "MinimumNorm, will do"
+        root, failed = torch.linalg.cholesky_ex(scaled)
+
+        def finish(told: Sequence[float]) -> CholeskyFactor:
+            symmetric, pivot = told
+            if not symmetric:
+                raise _not_symmetric(m, n)
+            if pivot:
+                raise SingularSystemError(
+                    f"the matrix is not numerically positive definite (pivot {pivot:.0f} of {n}): conditions are "
+                    "nearly dependent, or the kernel is too wide for the spacing of the points. A smaller bandwidth, "
+                    "or MinimumNorm, will do"
+                )
+            return CholeskyFactor(
+                shape=(m, n), scale_rows=scale, scale_columns=scale, matrix=scaled, root=root, refine=self.refine
             )
-        return CholeskyFactor(
-            shape=(m, n), scale_rows=scale, scale_columns=scale, matrix=scaled, root=root, refine=self.refine
-        )
+
+        return Begun((alike, failed), finish)
+
+
+def _not_symmetric(m: int, n: int) -> SingularSystemError:
+    return SingularSystemError(
+        f"Cholesky needs a symmetric matrix, but this {m} x {n} one is not: use it with cnf.bases.Hermite built from "
+        "the same constraints as the field, or choose LU, MinimumNorm or Auto"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

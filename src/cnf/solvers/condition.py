@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from cnf.errors import CnfError
+from cnf.fetching import is_here
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 Apply = Callable[[Tensor], Tensor]
@@ -67,6 +68,50 @@ def largest_triplet(apply: Apply, adjoint: Apply, start: Tensor, steps: int = ST
     u, s, vh = torch.linalg.svd(small)
     k = len(alphas)
     return Triplet(s[0], torch.stack(left[:k]).T @ u[:, 0], torch.stack(right[:k]).T @ vh[0])
+
+
+def extreme_triplets(
+    product: tuple[Apply, Apply], inverse: tuple[Apply, Apply], start: Tensor, steps: int
+) -> tuple[Triplet, Triplet]:
+    """The largest and the smallest triplet of a square matrix, given with its adjoint, from products and solves.
+
+    Where to look costs a wait, all steps are made, and both small decompositions in one go.
+    """
+    if is_here(start):
+        return largest_triplet(*product, start, steps), smallest_triplet(*inverse, start, steps)
+    both = [_reduced_blindly(*maps, start, min(steps, start.shape[0])) for maps in (product, inverse)]
+    parts = zip(both, *torch.linalg.svd(torch.stack([small for _, _, small in both])), strict=True)
+    top, bottom = (Triplet(s[0], left.T @ u[:, 0], right.T @ vh[0]) for (left, right, _), u, s, vh in parts)
+    return top, Triplet(1 / bottom.value, bottom.right, bottom.left)
+
+
+def _reduced_blindly(apply: Apply, adjoint: Apply, start: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Left (k, m) and right (k, n) vectors and the bidiagonal matrix between them, without a look at any number.
+
+    Once nothing is left to find, vectors and numbers that follow are zero.
+    """
+    right = [start / torch.linalg.vector_norm(start)]
+    left: list[Tensor] = []
+    alphas: list[Tensor] = []
+    betas: list[Tensor] = []
+    for _ in range(steps):
+        u = apply(right[-1])
+        if left:
+            u = u - betas[-1] * left[-1]
+            basis = torch.stack(left)
+            u = u - basis.T @ (basis @ u)
+        alpha = torch.linalg.vector_norm(u)
+        usable = (alpha > 0) & torch.isfinite(alpha)
+        left.append(torch.where(usable, u / alpha, 0.0))
+        alphas.append(torch.where(usable, alpha, 0.0))
+        v = adjoint(left[-1]) - alphas[-1] * right[-1]
+        basis = torch.stack(right)
+        v = v - basis.T @ (basis @ v)
+        beta = torch.linalg.vector_norm(v)
+        usable = beta > 1e-14 * alphas[-1]
+        right.append(torch.where(usable, v / beta, 0.0))
+        betas.append(torch.where(usable, beta, 0.0))
+    return torch.stack(left), torch.stack(right[:-1]), _bidiagonal(alphas, betas)
 
 
 def _bidiagonal(alphas: list[Tensor], betas: list[Tensor]) -> Tensor:

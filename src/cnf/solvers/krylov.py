@@ -20,7 +20,7 @@ from torch import Tensor
 from cnf.errors import CnfError, NumericalWarning, SingularSystemError
 from cnf.solvers.schwarz import Schwarz, cut_up
 from cnf.solvers.solver import Factor, Solver, SquareFactor
-from cnf.solvers.sparse_direct import scale_square
+from cnf.solvers.sparse_direct import scale_square, solved_here
 from cnf.solvers.sparse_matrix import SparseMatrix
 
 EPS = float(np.finfo(np.float64).eps)
@@ -59,6 +59,7 @@ class Krylov(Solver):
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         pattern, scaled, rows, columns = scale_square(matrix, "Krylov", symmetric)
         return KrylovFactor(
+            notes=solved_here(matrix),
             shape=pattern.shape,
             scale_rows=rows,
             scale_columns=columns,

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from cnf.errors import SingularSystemError
-from cnf.solvers.solver import Factor, Solver, SquareFactor, as_dense, power_of_two_scales
-from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.fetching import is_here
+from cnf.solvers.solver import Begun, DenseSolver, SquareFactor, power_of_two_scales
 
 
 @dataclass(frozen=True)
-class LU(Solver):
+class LU(DenseSolver):
     """The fast choice for square, well conditioned systems."""
 
     refine: bool = True
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        matrix = as_dense(matrix)
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        return [self._begin(matrix) for matrix in matrices]
+
+    def _begin(self, matrix: Tensor) -> Begun:
         m, n = matrix.shape
         if m != n:
             raise SingularSystemError(
@@ -28,22 +32,28 @@ class LU(Solver):
             )
         scaled, rows, columns = equilibrated(matrix.detach())
         lu, pivots, _ = torch.linalg.lu_factor_ex(scaled)  # judged below; lu_factor would raise
-        smallest = lu.diagonal().abs().min() if n else lu.new_ones(())
-        if not bool(smallest > 0) or not bool(torch.isfinite(smallest)):
-            raise SingularSystemError(
-                f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the same, "
-                "(b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the points. "
-                "cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
+        sizes = lu.diagonal().abs() if n else lu.new_ones(1)
+
+        def finish(told: Sequence[float]) -> LUFactor:
+            smallest, largest = told
+            if not 0 < smallest < math.inf:
+                raise SingularSystemError(
+                    f"the {m} x {n} system is exactly singular: (a) two conditions or two basis functions are the "
+                    "same, (b) a basis function vanishes on all conditions, (c) the basis is far too smooth for the "
+                    "points. cnf.solvers.MinimumNorm() solves it if the conditions agree with each other"
+                )
+            return LUFactor(
+                shape=(m, n),
+                scale_rows=rows,
+                scale_columns=columns,
+                matrix=scaled,
+                lu=lu,
+                pivots=pivots,
+                pivot_ratio=smallest / largest,
+                refine=self.refine,
             )
-        return LUFactor(
-            shape=(m, n),
-            scale_rows=rows,
-            scale_columns=columns,
-            matrix=scaled,
-            lu=lu,
-            pivots=pivots,
-            refine=self.refine,
-        )
+
+        return Begun((sizes.min(), sizes.max()), finish)
 
 
 def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,7 +62,7 @@ def equilibrated(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = power_of_two_scales(torch.linalg.vector_norm(wide, dim=1))
     scaled = wide * rows[:, None]
     columns = power_of_two_scales(torch.linalg.vector_norm(scaled, dim=0))
-    if bool((columns != 1).any()):
+    if not is_here(columns) or bool((columns != 1).any()):
         scaled = scaled * columns
     return scaled, rows, columns
 
@@ -63,17 +73,12 @@ class LUFactor(SquareFactor):
 
     lu: Tensor
     pivots: Tensor
+    pivot_ratio: float  # smallest over largest pivot: a cheap hint at the conditioning
 
     name = "LU"
 
     def _inverse(self, b: Tensor, transposed: bool) -> Tensor:
         return torch.linalg.lu_solve(self.lu, self.pivots, b, adjoint=transposed)
-
-    @property
-    def pivot_ratio(self) -> float:
-        """Smallest over largest pivot: a cheap hint at the conditioning."""
-        diagonal = self.lu.diagonal().abs()
-        return float(diagonal.min() / diagonal.max())
 
     @property
     def rank(self) -> int:

@@ -6,6 +6,7 @@ the largest (a few rounding errors) cannot be told from zero and are left out; t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,12 +14,11 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.solvers.condition import Triplet
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
-from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.solvers.solver import Begun, DenseSolver, Factor, power_of_two_scales
 
 
 @dataclass(frozen=True)
-class MinimumNorm(Solver):
+class MinimumNorm(DenseSolver):
     """`cutoff` relative to the largest singular value; `least_squares=True` accepts more conditions than functions."""
 
     cutoff: float = 4 * torch.finfo(torch.float64).eps
@@ -29,52 +29,67 @@ class MinimumNorm(Solver):
         if not 0 < self.cutoff < 1:
             raise CnfError(f"the cutoff of MinimumNorm lies between 0 and 1; got {self.cutoff!r}")
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
-        matrix = as_dense(matrix)
-        wide = matrix.detach().to(torch.float64)
-        norms = torch.linalg.vector_norm(wide, dim=1)
-        # With more conditions than functions the scales would be weights, and change the least-squares answer.
-        rows = power_of_two_scales(norms) if wide.shape[0] <= wide.shape[1] else torch.ones_like(norms)
-        scaled = wide * rows[:, None]
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        rows, scaled = [], []
+        for matrix in matrices:
+            wide = matrix.detach().to(torch.float64)
+            norms = torch.linalg.vector_norm(wide, dim=1)
+            # With more conditions than functions the scales would be weights, and change the least-squares answer.
+            rows.append(power_of_two_scales(norms) if wide.shape[0] <= wide.shape[1] else torch.ones_like(norms))
+            scaled.append(wide * rows[-1][:, None])
         try:
-            u, s, vh = singular_triplets(scaled)
+            triplets = singular_triplets(scaled)
         except RuntimeError as error:  # torch.linalg.LinAlgError: the iteration did not converge
             raise SingularSystemError(
                 f"the singular value decomposition failed ({error}); are there huge entries?"
             ) from None
-        rank = int((s > self.cutoff * s[0]).sum()) if s.numel() and s[0] > 0 else 0
-        least = min(matrix.shape)
-        notes: tuple[str, ...] = ()
-        if rank < least:
-            notes = (
+        return [self._begun(*parts) for parts in zip(scaled, rows, triplets, strict=True)]
+
+    def _begun(self, scaled: Tensor, rows: Tensor, triplets: tuple[Tensor, Tensor, Tensor]) -> Begun:
+        u, s, vh = triplets
+        least = min(scaled.shape)
+
+        def finish(told: Sequence[float]) -> MinimumNormFactor:
+            rank = int(told[0])
+            note = (
                 f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value "
-                "are left out",
+                "are left out"
             )
-        return MinimumNormFactor(
-            shape=(matrix.shape[0], matrix.shape[1]),
-            scale_rows=rows,
-            scale_columns=scaled.new_ones(matrix.shape[1]),
-            notes=notes,
-            matrix=scaled,
-            left=u[:, :rank],
-            values=s[:rank],
-            right=vh[:rank],
-            refine=self.refine,
-        )
+            return MinimumNormFactor(
+                shape=(scaled.shape[0], scaled.shape[1]),
+                scale_rows=rows,
+                scale_columns=scaled.new_ones(scaled.shape[1]),
+                notes=(note,) if rank < least else (),
+                matrix=scaled,
+                left=u[:, :rank],
+                values=s[:rank],
+                right=vh[:rank],
+                refine=self.refine,
+            )
+
+        return Begun((((s > self.cutoff * s[:1]) & (s[:1] > 0)).sum(),), finish)
 
 
-def singular_triplets(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The thin singular value decomposition (m, k), (k,), (k, n).
+def singular_triplets(matrices: Sequence[Tensor]) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The thin singular value decompositions (m, k), (k,), (k, n).
 
     A wide matrix is first reduced to a square one, A^T = Q R, and R is decomposed: with two functions per condition
     that takes half the time of decomposing A, and it is as accurate, since Q is orthogonal to rounding.
     """
-    m, n = matrix.shape
-    if 5 * n < 6 * m:
-        return torch.linalg.svd(matrix, full_matrices=False)
-    q, r = torch.linalg.qr(matrix.T)
-    u, s, vh = torch.linalg.svd(r)
-    return vh.T, s, (q @ u).T
+    wide = [5 * m.shape[1] >= 6 * m.shape[0] for m in matrices]
+    reduced = [torch.linalg.qr(m.T) if by_qr else (m, m) for m, by_qr in zip(matrices, wide, strict=True)]
+    found = _decomposed([r for _, r in reduced])
+    return [
+        (vh.T, s, (q @ u).T) if by_qr else (u, s, vh)
+        for by_qr, (q, _), (u, s, vh) in zip(wide, reduced, found, strict=True)
+    ]
+
+
+def _decomposed(matrices: Sequence[Tensor]) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Thin singular value decompositions; matrices of one shape in one go, of which a device reports back once."""
+    if len({m.shape for m in matrices}) > 1 or len(matrices) == 1:
+        return [torch.linalg.svd(m, full_matrices=False) for m in matrices]
+    return list(zip(*torch.linalg.svd(torch.stack(list(matrices)), full_matrices=False), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ fair share of the compromise. Rank and condition number are worked out from the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,14 +16,13 @@ from torch import Tensor
 
 from cnf.errors import CnfError, OverdeterminedError
 from cnf.solvers.condition import Triplet
-from cnf.solvers.solver import Factor, Solver, as_dense, power_of_two_scales
-from cnf.solvers.sparse_matrix import SparseMatrix
+from cnf.solvers.solver import Begun, DenseSolver, Factor, power_of_two_scales
 
 NEVER = 1e300  # a pivot that lets nothing through
 
 
 @dataclass(frozen=True)
-class QR(Solver):
+class QR(DenseSolver):
     """Conditions whose pivot is below `cutoff` times the largest are left out."""
 
     cutoff: float = 4 * torch.finfo(torch.float64).eps
@@ -32,8 +32,10 @@ class QR(Solver):
         if not 0 < self.cutoff < 1:
             raise CnfError(f"the cutoff of QR lies between 0 and 1; got {self.cutoff!r}")
 
-    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> QRFactor:
-        matrix = as_dense(matrix)
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        return [self._begin(matrix) for matrix in matrices]
+
+    def _begin(self, matrix: Tensor) -> Begun:
         m, n = matrix.shape
         if m > n:
             raise OverdeterminedError(
@@ -48,22 +50,27 @@ class QR(Solver):
         pivots = triangle.diagonal().abs()
         left_out = pivots <= self.cutoff * pivots.max() if m else pivots.bool()
         passing = triangle.clone()
-        passing.diagonal()[left_out] = NEVER
-        count = int(left_out.sum())
-        notes = (f"{count} of {m} conditions depend on those before them, to rounding, and are left out",)
-        return QRFactor(
-            shape=(m, n),
-            scale_rows=rows,
-            scale_columns=scaled.new_ones(n),
-            notes=notes if count else (),
-            matrix=scaled,
-            reflectors=reflectors,
-            factors=factors,
-            triangle=triangle,
-            passing=passing,
-            cutoff=self.cutoff,
-            refine=self.refine,
-        )
+        passing.diagonal().masked_fill_(left_out, NEVER)
+
+        def finish(told: Sequence[float]) -> QRFactor:
+            count = int(told[0])
+            notes = (f"{count} of {m} conditions depend on those before them, to rounding, and are left out",)
+            return QRFactor(
+                shape=(m, n),
+                scale_rows=rows,
+                scale_columns=scaled.new_ones(n),
+                notes=notes if count else (),
+                matrix=scaled,
+                reflectors=reflectors,
+                factors=factors,
+                triangle=triangle,
+                passing=passing,
+                passed=m - count,
+                cutoff=self.cutoff,
+                refine=self.refine,
+            )
+
+        return Begun((left_out.sum(),), finish)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +82,7 @@ class QRFactor(Factor):
     factors: Tensor  # (m,)
     triangle: Tensor  # (m, m)
     passing: Tensor  # (m, m), the triangle with pivots that let nothing through
+    passed: int  # conditions that are not left out
     cutoff: float
     refine: bool = True
 
@@ -89,11 +97,6 @@ class QRFactor(Factor):
     def corrected(self, x: Tensor, b: Tensor) -> Tensor:
         """x (n, k), almost a solution, moved as little as makes it one."""
         return x + self._inverse(b * self.scale_rows[:, None] - self.matrix @ x)
-
-    @property
-    def passed(self) -> int:
-        """Conditions that are not left out."""
-        return self.shape[0] - int((self.passing.diagonal() == NEVER).sum())
 
     def _inverse(self, target: Tensor) -> Tensor:
         return self._spread(torch.linalg.solve_triangular(self.passing.T, target, upper=False))
@@ -134,5 +137,9 @@ class QRFactor(Factor):
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         left, values, right = torch.linalg.svd(self.triangle.T)
-        last = max(self.rank, 1) - 1
-        return tuple(Triplet(values[k], left[:, k], self._spread(right[k][:, None])[:, 0]) for k in (0, last))  # type: ignore[return-value]
+        last = ((values > self.cutoff * values[0]).sum(dim=0, keepdim=True) - 1).clamp_min(0)  # (1,)
+        first, chosen = torch.zeros_like(last), values.index_select
+        return tuple(
+            Triplet(chosen(0, k)[0], left.index_select(1, k)[:, 0], self._spread(right.index_select(0, k).T)[:, 0])
+            for k in (first, last)
+        )  # type: ignore[return-value]

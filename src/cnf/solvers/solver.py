@@ -8,7 +8,7 @@ on an equilibrated matrix, and always speak in terms of the original one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,17 +16,19 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from cnf.errors import CnfError, NotFiniteError
+from cnf.fetching import fetched_together, numbers
 from cnf.solvers.condition import (
     STEPS,
     Triplet,
     differentiable_ratio,
-    largest_triplet,
-    smallest_triplet,
+    extreme_triplets,
     sparse_ratio,
     starting_vector,
 )
 from cnf.solvers.sparse_matrix import SparseMatrix
 
+NOT_FINITE = "the matrix has entries that are NaN or infinite; look at what it was assembled from"
 WORSE = 2.0  # a refined answer whose residual grew by more is dropped
 
 
@@ -69,8 +71,8 @@ class Factor(ABC):
         """Largest and smallest (non-zero) singular triplets of the equilibrated matrix."""
 
     def condition(self) -> float:
-        top, bottom = self.extremes()
-        return float(top.value / bottom.value) if bottom.value > 0 else float("inf")
+        top, bottom = numbers(*(triplet.value for triplet in self.extremes()))
+        return top / bottom if bottom > 0 else float("inf")
 
     def condition_of(self, matrix: Tensor | SparseMatrix) -> Tensor:
         """The condition number of the equilibrated `matrix`, differentiable in it."""
@@ -128,8 +130,8 @@ class SquareFactor(Factor):
         def single(function: Callable[[Tensor, bool], Tensor], transposed: bool) -> Callable[[Tensor], Tensor]:
             return lambda v: function(v[:, None], transposed)[:, 0]
 
-        top = largest_triplet(single(self._product, False), single(self._product, other), start, self.steps)
-        return top, smallest_triplet(single(self._inverse, False), single(self._inverse, other), start, self.steps)
+        product, inverse = ((single(of, False), single(of, other)) for of in (self._product, self._inverse))
+        return extreme_triplets(product, inverse, start, self.steps)
 
     def extremes(self) -> tuple[Triplet, Triplet]:
         return self._extremes
@@ -156,6 +158,52 @@ class Solver(Method, ABC):
     @abstractmethod
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         """Factor the matrix (m, n); `symmetric` declares it symmetric positive definite."""
+
+    def factor_all(self, matrices: Sequence[Tensor | SparseMatrix], symmetric: bool = False) -> list[Factor]:
+        """Factor several; those that can, ask for what they must know of all of them at once."""
+        return [self.factor(matrix, symmetric) for matrix in matrices]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A factorisation that is done but for what its numbers `told`, each (), say of it: `finish` gets them."""
+
+    told: tuple[Tensor, ...]
+    finish: Callable[[Sequence[float]], Factor]
+
+
+class DenseSolver(Solver):
+    """A solver of matrices that are written out: it begins, and is told in one transfer what came of it."""
+
+    @abstractmethod
+    def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
+        """Factor without a look at any number."""
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
+        return self.factor_all([matrix], symmetric)[0]
+
+    def factor_all(self, matrices: Sequence[Tensor | SparseMatrix], symmetric: bool = False) -> list[Factor]:
+        return finished([as_dense(matrix) for matrix in matrices], symmetric, self.begin)
+
+
+def finished(
+    matrices: Sequence[Tensor], symmetric: bool, begin: Callable[[Sequence[Tensor], bool], list[Begun]]
+) -> list[Factor]:
+    """The factors of dense matrices; those with entries that are no numbers are refused."""
+    finite = [torch.isfinite(matrix.detach()).all() for matrix in matrices]
+    try:
+        begun = begin(matrices, symmetric)
+    except CnfError:
+        _refuse_unless(*numbers(*finite))
+        raise
+    sound, *told = fetched_together([finite, *(each.told for each in begun)])
+    _refuse_unless(*map(bool, sound))
+    return [each.finish([float(t) for t in own]) for each, own in zip(begun, told, strict=True)]
+
+
+def _refuse_unless(*finite: float) -> None:
+    if not all(finite):
+        raise NotFiniteError(NOT_FINITE)
 
 
 def power_of_two_scales(sizes: Tensor) -> Tensor:

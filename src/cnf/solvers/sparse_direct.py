@@ -1,7 +1,8 @@
 """SparseLU and SparseCholesky: sparse square systems, factored once for forward, adjoint and new right-hand sides.
 
 The order of elimination belongs to the pattern and is kept with it (`cnf.solvers.sparse_matrix`); a step gathers the
-values, scales them and factors. Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL
+values, scales them and factors. They do so on the host, wherever the field is, unless a package does it there
+(`cnf.solvers.on_device`). Definite matrices go to our multifrontal Cholesky, others to SciPy's SuperLU; MKL
 PARDISO is used instead when its runtime is installed.
 """
 
@@ -16,11 +17,13 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
-from cnf.errors import CnfError, SingularSystemError
+from cnf.errors import CnfError, NotFiniteError, SingularSystemError
+from cnf.fetching import is_here
 from cnf.solvers import pardiso
 from cnf.solvers.condition import starting_vector
 from cnf.solvers.multifrontal import Multifrontal
-from cnf.solvers.solver import Factor, Solver, SquareFactor, power_of_two_scales
+from cnf.solvers.on_device import factor_there, package_for
+from cnf.solvers.solver import NOT_FINITE, Factor, Solver, SquareFactor, power_of_two_scales
 from cnf.solvers.sparse_matrix import Pattern, SparseMatrix
 
 PIVOT = 0.01  # of the largest entry of a column; smaller diagonals are swapped away, at the price of fill
@@ -75,10 +78,15 @@ class SparseCholesky(SparseDirect):
         return _factored(matrix, self.backend, self.refine, definite=True)
 
 
-def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definite: bool) -> SparseFactor:
+def _factored(matrix: Tensor | SparseMatrix, backend: str, refine: bool, definite: bool) -> SquareFactor:
     name = "SparseCholesky" if definite else "SparseLU"
+    if isinstance(matrix, SparseMatrix) and not is_here(matrix.values) and backend == "auto":
+        package = package_for(matrix.values) if matrix.shape[0] == matrix.shape[1] else None
+        if package is not None:
+            return factor_there(matrix, package, name, definite, refine)
     pattern, scaled, rows, columns = scale_square(matrix, name, definite)
     factor = SparseFactor(
+        notes=solved_here(matrix),
         shape=pattern.shape,
         scale_rows=rows,
         scale_columns=columns,
@@ -109,9 +117,18 @@ def scale_square(
             "point with one condition, or use Hermite"
         )
     plain, pattern = matrix.plain, matrix.pattern
+    if not np.isfinite(plain.data).all():
+        raise NotFiniteError(NOT_FINITE)
     rows, columns = equilibrate(plain, definite)
     scaled = (plain.data * rows[pattern.row_of.numpy()]) * columns[pattern.columns]
     return pattern, scaled, torch.from_numpy(rows), torch.from_numpy(columns)
+
+
+def solved_here(matrix: Tensor | SparseMatrix) -> tuple[str, ...]:
+    """What the certificate says of a matrix that came to the host to be solved."""
+    if not isinstance(matrix, SparseMatrix) or is_here(matrix.values):
+        return ()
+    return (f"solved on the host: no sparse solver takes what is on {matrix.values.device}",)
 
 
 def equilibrate(plain: sparse.csr_matrix, definite: bool) -> tuple[np.ndarray, np.ndarray]:

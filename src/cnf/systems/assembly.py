@@ -108,7 +108,7 @@ def _stacked(
         if basis.joint:
             present = [cells[i, r, c] for c in copy.channels if (i, r, c) in cells]
             row = sum(present[1:], present[0])
-            rows.append(row[:, joint_columns(basis, copy)] if copy.groups else row)
+            rows.append(row[:, joint_columns(basis, copy, row.device)] if copy.groups else row)
         else:
             like = next(cells[i, r, c] for c in copy.channels if (i, r, c) in cells)
             zero = like.new_zeros(count, basis.size)
@@ -117,7 +117,7 @@ def _stacked(
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-def joint_columns(basis: Basis, copy: Copy) -> Tensor:
+def joint_columns(basis: Basis, copy: Copy, device: torch.device | None = None) -> Tensor:
     """Indices of the functions of a joint basis that belong to a copy."""
     starts, total = {}, 0
     for i, constraint in enumerate(basis.sources):
@@ -125,8 +125,8 @@ def joint_columns(basis: Basis, copy: Copy) -> Tensor:
             starts[i, r] = (total, total + constraint.points.shape[0])
             total += constraint.points.shape[0]
     if not copy.groups:
-        return torch.arange(basis.size)
-    return torch.cat([torch.arange(*starts[group]) for group in copy.groups])
+        return torch.arange(basis.size, device=device)
+    return torch.cat([torch.arange(*starts[group], device=device) for group in copy.groups])
 
 
 def derived(function: FieldFunction, points: Tensor, indices: Sequence[MultiIndex]) -> dict[MultiIndex, Tensor]:
@@ -144,7 +144,7 @@ def applied(function: FieldFunction, probes: Sequence[Probe], shape: tuple[int, 
 
     # The nodes of integrals are many, and a network keeps much for each.
     parts = ((probe, sum_in_pieces(piece, probe, NODES, NODES)) for probe in probes)
-    return add_rows(parts, shape, probes[0].points)
+    return add_rows(parts, shape, probes[0].points.new_zeros(()))
 
 
 def sum_in_pieces(piece: Piece, probe: Probe, step: int, keep: int) -> Tensor:
@@ -164,10 +164,13 @@ def sum_in_pieces(piece: Piece, probe: Probe, step: int, keep: int) -> Tensor:
 
 
 def add_rows(parts: Iterable[tuple[Probe, Tensor]], shape: tuple[int, ...] | torch.Size, like: Tensor) -> Tensor:
-    """What was found of every probe, (P, K), added up by the rows of the operator: (P, R) = `shape`."""
+    """What was found of every probe, (P, ..., K), added up by the rows of the operator: (P, ..., R); (P, R) = `shape`.
+
+    `like` (...) has the dimensions between, the precision and the device.
+    """
     found: dict[int, Tensor] = {}
     for probe, columns in parts:
         for k, r in enumerate(probe.rows):
-            found[r] = found[r] + columns[:, k] if r in found else columns[:, k]
-    zero = like.new_zeros(shape[0])
-    return torch.stack([found.get(r, zero) for r in range(shape[1])], dim=1)
+            found[r] = found[r] + columns[..., k] if r in found else columns[..., k]
+    zero = like.new_zeros(shape[0], *like.shape)
+    return torch.stack([found.get(r, zero) for r in range(shape[1])], dim=-1)

@@ -187,11 +187,11 @@ def first_order_weights(
     scaled = (offsets / radii[:, None]).T
     slopes = any(map(sum, indices))
     raw = bump.profile((scaled * scaled).sum(dim=0), int(slopes))
-    total = torch.zeros(count, dtype=offsets.dtype).index_add_(0, owner, raw[0])[owner]
+    total = torch.zeros(count, dtype=offsets.dtype, device=offsets.device).index_add_(0, owner, raw[0])[owner]
     shares = raw[0] / total
     found = {index: shares for index in indices if not sum(index)}
     for index in [index for index in indices if sum(index)]:
         steep = 2 * raw[1] * scaled[index.index(1)] / radii
-        rise = torch.zeros(count, dtype=offsets.dtype).index_add_(0, owner, steep)[owner]
+        rise = torch.zeros(count, dtype=offsets.dtype, device=offsets.device).index_add_(0, owner, steep)[owner]
         found[index] = (steep - shares * rise) / total
     return found

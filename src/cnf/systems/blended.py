@@ -13,6 +13,7 @@ from torch import Tensor
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import LocalEvaluator, SourceEvaluator, Strengths
 from cnf.errors import SmoothnessError
+from cnf.fetching import array_of, is_here, sent
 from cnf.operators import jets
 from cnf.operators.expansion import Probe, Request, wanted
 from cnf.operators.jets import MultiIndex
@@ -94,13 +95,11 @@ class BlendedExpansion(QueriedExpansion):
 
     def arranged(self, points: Tensor) -> Tensor:
         """By the nearest ball: those that follow one another are parts of one larger part of the points."""
-        return torch.from_numpy(
-            np.argsort(self.cover.nearest(points.detach().to(torch.float64).numpy()), kind="stable")
-        )
+        return sent(np.argsort(self.cover.nearest(array_of(points)), kind="stable"), points)
 
     def _meetings(self, x: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
         """Pairs (E,) of a ball, ascending, and a query, and whether it lies inside: else the nearest ball speaks."""
-        where = x.detach().to(torch.float64).numpy()
+        where = array_of(x)
         ball, point = self.cover.meetings(where)
         outside = np.ones(x.shape[0], dtype=bool)
         outside[point] = False
@@ -109,7 +108,7 @@ class BlendedExpansion(QueriedExpansion):
             ball = np.concatenate([ball, self.cover.nearest(where[alone])])
         owner = np.concatenate([point, alone]).astype(np.int64)
         order = np.argsort(ball, kind="stable")
-        return ball[order], torch.from_numpy(owner[order]), torch.from_numpy(order < point.shape[0])
+        return ball[order], sent(owner[order], x), sent(order < point.shape[0], x)
 
     def _learning(self, x: Tensor) -> bool:
         """Whether a graph is to be built: where not, all queries take the same way, whatever the mode they are in."""
@@ -156,7 +155,7 @@ class BlendedExpansion(QueriedExpansion):
     def _gather(self, members: Members, copy: int) -> BallSources | None:
         if not isinstance(self.evaluator, SourceEvaluator):
             return None
-        station, points = members.station, torch.from_numpy(members.points)
+        station, points = members.station, sent(members.points, members.weights)
         strengths = self.evaluator.strengths(
             members.weights[:, :, copy], station.centres[points], station.functions, station.group
         )
@@ -171,23 +170,25 @@ class BlendedExpansion(QueriedExpansion):
     ) -> Tensor:
         """What the functions of one station add to them, (J, pairs)."""
         # Blocks lose digits beside a source, which single precision cannot spare.
-        if not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
+        if is_here(x) and not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
             sources = self._sources_of(members, copy)
             if sources is not None and sources.rows.dtype == x.dtype:
                 return sources.fields(x, owner, ball, indices)
         station = members.station
-        numbers = station.centres[torch.from_numpy(members.points)]
+        points = sent(members.points, x)
+        numbers = station.centres[points]
         weights, stretch = members.weights[:, :, copy], torch.from_numpy(self.cover.stretch).to(x)
         if isinstance(self.evaluator, SourceEvaluator):
             strengths = self.evaluator.strengths(weights, numbers, station.functions, station.group)
-            places = station.points[torch.from_numpy(members.points)]
+            places = station.points[points]
             contribution = _of_sources(self.evaluator.kernel, strengths, x, places, stretch, indices)
         else:
             contribution = _of_functions(self.evaluator, station, numbers, weights, x, indices)
         counts = np.diff(members.starts)[ball]
         parts = [x.new_zeros(len(indices), 0)]
         for pairs, pair, member in _expanded(counts, members.starts[ball]):
-            holder = torch.from_numpy(ball[pairs])[pair]
+            pair, member = pair.to(x.device), member.to(x.device)
+            holder = sent(ball[pairs], x)[pair]
             parts.append(sum_segments(contribution(owner[pairs][pair], member, holder), counts[pairs]))
         return torch.cat(parts, dim=1)
 
@@ -259,7 +260,7 @@ def find_members(cells: Sequence[PatchBlock], cover: Balls) -> list[list[tuple[n
     """For every block and station: starts (T + 1,) and points (members,), ball by ball."""
     found = []
     for block in cells:
-        held = [cover.meetings(s.points.detach().to(torch.float64).numpy()) for s in block.stations]
+        held = [cover.meetings(array_of(s.points)) for s in block.stations]
         found.append([(np.searchsorted(ball, np.arange(cover.count + 1)), point) for ball, point in held])
     return found
 
@@ -282,8 +283,8 @@ def solve_cover(
         ):
             worst, largest = min(worst, ratio), max(largest, width)
             for k, (table, part) in enumerate(zip(tables, parts, strict=True)):
-                there = torch.from_numpy(table >= 0)
-                slots = torch.from_numpy(held[k][0][group][:, None] + np.arange(table.shape[1]))[there]
+                there = sent(table >= 0, part)
+                slots = sent(held[k][0][group][:, None] + np.arange(table.shape[1]), part)[there]
                 own = part.permute(0, 2, 1, 3)[there]  # (members, R, k)
                 put = weights[k].index_copy if own.requires_grad else weights[k].index_copy_
                 weights[k] = put(0, slots, own)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cnf.bases.basis import Basis, Evaluator
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, OverdeterminedError
+from cnf.errors import BasisError, NotFiniteError, OverdeterminedError
 from cnf.solvers.adjoint import solve
 from cnf.solvers.solver import Factor, Method, Solver
 from cnf.solvers.sparse_matrix import SparseMatrix
@@ -51,16 +51,15 @@ def factor_matrices(
     matrices: Sequence[Tensor | SparseMatrix],
 ) -> MatrixPlan:
     """The plan of assembled matrices."""
-    for matrix in matrices:
-        values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
-        if not bool(torch.isfinite(values.detach()).all()):
-            raise BasisError(
-                "the basis gives values or derivatives that are not finite at the points of the constraints; look "
-                "at its parameters (a bandwidth that ran to zero?), at functions such as sqrt or norm at zero, and at "
-                "the scale of the coordinates (float32 ends at 3e38, float64 at 1e308)"
-            )
     symmetric = basis.is_symmetric_for(constraints)
-    factors = tuple(solver.factor(m, symmetric) for m in matrices)
+    try:
+        factors = tuple(solver.factor_all(matrices, symmetric))
+    except NotFiniteError:
+        raise BasisError(
+            "the basis gives values or derivatives that are not finite at the points of the constraints; look at its "
+            "parameters (a bandwidth that ran to zero?), at functions such as sqrt or norm at zero, and at the scale "
+            "of the coordinates (float32 ends at 3e38, float64 at 1e308)"
+        ) from None
     return MatrixPlan(formulation, basis, evaluator, tuple(matrices), factors)
 
 
@@ -78,7 +77,7 @@ def scatter_parts(basis: Basis, layout: Sequence[BlockLayout], parts: Sequence[T
     weights = parts[0].new_zeros(size)
     for block, part in zip(layout, parts, strict=True):
         for k, copy in enumerate(block.copies):
-            columns_of = joint_columns(basis, copy).to(part.device)
+            columns_of = joint_columns(basis, copy, part.device)
             weights = weights.index_put((columns_of,), part[:, k])
     return weights
 

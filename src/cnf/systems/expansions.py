@@ -13,6 +13,7 @@ from torch import Tensor
 from cnf.bases.basis import Basis, Evaluator, values_request
 from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.constraints import Constraint
+from cnf.fetching import is_here
 from cnf.operators.expansion import Probe, Request
 from cnf.solvers.solver import Factor
 from cnf.systems.assembly import Block, Piece, add_rows, sum_in_pieces
@@ -117,14 +118,12 @@ class GlobalExpansion(BasisExpansion):
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         parts = ((probe, self._in_pieces(self._sums(probe, False), probe)) for probe in probes)
-        return add_rows(parts, shape, self.weights)
+        return add_rows(parts, shape, self.weights.new_zeros(()))
 
     def measured(self, probes: Sequence[Probe], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        both = self.weights.new_zeros(2, *shape, dtype=torch.float64)
-        for probe in probes:
-            parts = self._in_pieces(self._sums(probe, True), probe)  # (P, 2, K)
-            both = both.index_add(2, torch.tensor(probe.rows, device=both.device), parts.transpose(0, 1))
-        return both[0], torch.finfo(self.weights.dtype).eps * both[1].sqrt()
+        both = ((probe, self._in_pieces(self._sums(probe, True), probe)) for probe in probes)  # (P, 2, K) each
+        sums, squares = add_rows(both, shape, self.weights.new_zeros(2, dtype=torch.float64)).unbind(dim=1)  # (P, R)
+        return sums, torch.finfo(self.weights.dtype).eps * squares.sqrt()
 
     def _in_pieces(self, piece: Piece, probe: Probe) -> Tensor:
         entries = len(probe.requests) * max(self._width, 1)
@@ -175,8 +174,10 @@ class GlobalExpansion(BasisExpansion):
 def _summed_squares(matrix: Tensor, weights: Tensor) -> Tensor:
     """sum_j (m_pj w_j)^2 in one product; huge coefficients, which make for tiny weights, must not overflow."""
     matrix, weights = matrix.to(torch.float64), weights.to(torch.float64)
-    size = float(weights.abs().max())
-    if size and not 1e-50 < size < 1e50:
+    size = weights.abs().max()
+    usual = (size == 0) | ((size > 1e-50) & (size < 1e50))
+    if not is_here(size) or not bool(usual):
+        size = torch.where(usual, 1.0, size)
         matrix, weights = matrix * size, weights / size
     return matrix.square() @ weights.square()
 
@@ -193,5 +194,6 @@ class LocalExpansion(BasisExpansion):
 def expand_over(basis: Basis, evaluator: Evaluator, weights: Tensor, account: Account, **kept: Any) -> BasisExpansion:
     """The expansion of these weights, evaluated the way that suits the basis."""
     local = basis.size > MANY and isinstance(evaluator, LocalEvaluator) and evaluator.support is not None
+    local = local and is_here(weights)  # the search for neighbours is the host's: elsewhere all functions are looked at
     kind = LocalExpansion if local else GlobalExpansion
     return kind(evaluator, weights, basis.size, len(basis.space.channels), basis.shared, account, **kept)

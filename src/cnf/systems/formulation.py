@@ -136,9 +136,12 @@ class Expansion(ABC):
         return self.weights
 
     @property
-    def weight_norm(self) -> float:
-        largest = float(self.weights.detach().abs().max()) or 1.0  # squares of tiny weights would vanish
-        return largest * float(torch.linalg.vector_norm(self.weights.detach() / largest))
+    def weight_norm(self) -> Tensor:
+        """The Euclidean length of all weights, a number (); where they are."""
+        weights = self.weights.detach()
+        largest = weights.abs().max()
+        largest = torch.where(largest == 0, 1.0, largest)  # squares of tiny weights would vanish
+        return largest * torch.linalg.vector_norm(weights / largest)
 
     def in_precision(self, precision: torch.dtype, name: str, throughout: bool = False) -> Expansion:
         """The same with the functions of the basis `name` evaluated in another precision; `throughout`: and summed."""

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Strengths
+from cnf.fetching import array_of, is_here, sent
 from cnf.operators.expansion import Probe, Request, combine
 from cnf.operators.jets import MultiIndex, add
 from cnf.systems.source_sums import strengths_of
@@ -31,7 +32,7 @@ def sum_over_neighbours(
     """L f for the operator that the probes (of P points) stand for: (P, R); weights (N, C), or joint (N,)."""
     support = evaluator.support
     assert support is not None
-    scale = support.detach().to(torch.float64).cpu().numpy()
+    scale = array_of(support)
     trees = [cKDTree(_scaled(g.points, scale)) for g in evaluator.centres]
     way = _of_sources if isinstance(evaluator, SourceEvaluator) else _of_functions
 
@@ -58,7 +59,7 @@ def sum_probes(look: Callable[[Probe], Tensor], probes: Sequence[Probe], found: 
 
 
 def _scaled(points: Tensor, scale: np.ndarray) -> np.ndarray:
-    return points.detach().to(torch.float64).cpu().numpy() / scale
+    return array_of(points) / scale
 
 
 def _of_functions(
@@ -117,7 +118,7 @@ def derived(kernel: KernelProfile, z: Tensor, strengths: Strengths, indices: Seq
     highest = max(map(sum, indices)), max(map(sum, strengths))
     if max(highest) <= 1:
         return _first_order(kernel, z, strengths, indices, sum(highest))
-    one = torch.ones((), dtype=z.dtype, device=z.device)
+    one = torch.ones((), dtype=z.dtype)
     needed = sorted({add(a, b) for a in indices for b in strengths})
     plain = PlainKernel(kernel, z[:, :0].T)
     found = plain._of_differences([d[:, None] for d in z], [Request(0, {i: one}) for i in needed])
@@ -171,8 +172,8 @@ def _first_order(
 
 def sum_segments(values: Tensor, counts: np.ndarray) -> Tensor:
     """Consecutive stretches of (J, E), `counts` (S,) long, each added up: (J, S)."""
-    if torch.is_grad_enabled() and values.requires_grad:
-        owner = torch.from_numpy(np.repeat(np.arange(counts.shape[0]), counts))
+    if not is_here(values) or (torch.is_grad_enabled() and values.requires_grad):
+        owner = sent(np.repeat(np.arange(counts.shape[0]), counts), values)
         return values.new_zeros(values.shape[0], counts.shape[0]).index_add(1, owner, values)
     found = np.zeros((values.shape[0], counts.shape[0]))
     held = np.flatnonzero(counts)  # reduceat has no empty stretches
@@ -194,7 +195,7 @@ def _summed(
         sums = x.new_zeros(width, x.shape[0])
         for first in range(0, pairs.shape[0], PAIRS):
             part = pairs[first : first + PAIRS]
-            p, q = (torch.from_numpy(part[name].astype(np.int64)).to(x.device) for name in ("i", "j"))
+            p, q = (sent(part[name].astype(np.int64), x) for name in ("i", "j"))
             again = torch.is_grad_enabled() and pairs.shape[0] > PAIRS
             given = (x, p, q, requests)
             values = checkpoint(contribution, *given, use_reentrant=False) if again else contribution(*given)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cnf.bases.local import LocalEvaluator
 from cnf.errors import BasisError
+from cnf.fetching import array_of, sent
 from cnf.operators.expansion import Probe, Request
 from cnf.operators.jets import MultiIndex
 from cnf.solvers.patches import Patches
@@ -45,8 +46,8 @@ class NearestExpansion(QueriedExpansion):
         return self.targets[0]
 
     @property
-    def weight_norm(self) -> float:
-        return nan
+    def weight_norm(self) -> Tensor:
+        return torch.tensor(nan)
 
     def state(self) -> dict[str, Tensor]:
         return {f"targets.{b}": t.detach() for b, t in enumerate(self.targets)}
@@ -84,9 +85,9 @@ def solve_for_queries(
     if len(block.stations) != 1:
         raise BasisError("Patches(mode='local') takes conditions of one kind, at one set of points; use mode='blend'")
     station = block.stations[0]
-    where, places = (t.detach().to(torch.float64).cpu().numpy() for t in (x, station.points))
+    where, places = array_of(x), array_of(station.points)
     reach = evaluator.support
-    scale = np.ones(()) if reach is None else reach.detach().to(torch.float64).cpu().numpy()
+    scale = np.ones(()) if reach is None else array_of(reach)
     most = min(solver.neighbours, places.shape[0])
     limit = np.inf if reach is None else 1.0
     found = cKDTree(places / scale).query(where / scale, k=[*range(1, most + 1)], distance_upper_bound=limit)[1]
@@ -96,17 +97,17 @@ def solve_for_queries(
     values = x.new_tensor(constant).expand(x.shape[0], -1).clone()
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
-    one = torch.ones((), dtype=x.dtype, device=x.device)
+    one = torch.ones((), dtype=x.dtype)
     channel = block.layout.copies[0].channels[0]
     requests = [Request(channel, {a: one}) for a in indices]
     for start in range(0, order.shape[0], QUERIES):
         rows = order[start : start + QUERIES]
         chosen = table[rows][:, : counts[rows].max()]
         weights = solve_systems(evaluator, block, targets, [chosen], definite)[0][0][..., copy]  # (B, R, M)
-        p = torch.from_numpy(np.repeat(rows, chosen.shape[1]))
-        q = station.centres[torch.from_numpy(np.maximum(chosen, 0).reshape(-1))]
+        p = sent(np.repeat(rows, chosen.shape[1]), x)
+        q = station.centres[sent(np.maximum(chosen, 0).reshape(-1), x)]
         functions = evaluator.paired(x, p, q, requests, station.group)[:, :, list(station.functions)]  # (E, J, R)
         functions = functions.reshape(rows.shape[0], chosen.shape[1], len(indices), -1)
         answer = torch.einsum("bmjr,brm->bj", functions, weights)
-        values = values.index_copy(0, torch.from_numpy(rows), answer)
+        values = values.index_copy(0, sent(rows, x), answer)
     return values

@@ -19,6 +19,7 @@ from cnf.bases.basis import Basis
 from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.constraints import Constraint
 from cnf.errors import BasisError
+from cnf.fetching import array_of, sent
 from cnf.operators.expansion import Probe, Request
 from cnf.solvers.patches import solve_batch
 from cnf.systems.formulation import Expansion
@@ -64,7 +65,7 @@ class QueriedExpansion(Expansion):
 
     def arranged(self, points: Tensor) -> Tensor:
         """An order (P,) of the points (P, D) in which those that share small systems are near one another."""
-        return torch.arange(points.shape[0])
+        return torch.arange(points.shape[0], device=points.device)
 
     def applied(self, probes: Sequence[Probe], shape: tuple[int, int]) -> Tensor:
         def look(probe: Probe) -> Tensor:
@@ -73,7 +74,7 @@ class QueriedExpansion(Expansion):
             order = self.arranged(probe.points)
             parts = [self.queried(_piece(probe, rows)) for rows in order.split(QUERIES)]
             back = torch.empty_like(order)
-            back[order] = torch.arange(order.shape[0])
+            back[order] = torch.arange(order.shape[0], device=order.device)
             return torch.cat(parts)[back]
 
         return sum_probes(look, probes, probes[0].points.new_zeros(shape))
@@ -122,12 +123,12 @@ def _functions_at(
     evaluator: LocalEvaluator, points: Tensor, channel: int, basis: Basis, count: int, taken: set[tuple[int, int]]
 ) -> tuple[int, Tensor, tuple[int, ...]]:
     """A group with a free centre at each of these points: its number, the centres, its functions for the channel."""
-    where = points.detach().to(torch.float64).cpu().numpy()
+    where = array_of(points)
     for g, centres in enumerate(evaluator.centres):
         own = tuple(r for r, c in enumerate(centres.channels) if not basis.joint or c == channel)
         if len(own) != count:
             continue
-        theirs = centres.points.detach().to(torch.float64).cpu().numpy()
+        theirs = array_of(centres.points)
         if theirs.shape == where.shape and np.array_equal(theirs, where):
             nearest, apart = np.arange(len(where)), np.zeros(1)  # as listed, should points repeat
         else:
@@ -135,7 +136,7 @@ def _functions_at(
         places = {(g, int(q)) for q in nearest}
         if not apart.any() and len(places) == len(where) and not places & taken:
             taken |= places
-            return g, torch.from_numpy(nearest.astype(np.int64)), own
+            return g, sent(nearest.astype(np.int64), points), own
     raise BasisError(f"{count} conditions at each of {len(where)} points have no functions to themselves; {ADVICE}")
 
 
@@ -184,8 +185,8 @@ def _solve_batch(
     widths: Sequence[int],
     stretch: Tensor | None,
 ) -> tuple[list[Tensor], float]:
-    places = [torch.from_numpy(np.maximum(t, 0)) for t in tables]
-    valid = [torch.from_numpy(t >= 0) for t in tables]  # (B, M)
+    places = [sent(np.maximum(t, 0), targets) for t in tables]
+    valid = [sent(t >= 0, targets) for t in tables]  # (B, M)
     rows = []
     for station, place in zip(block.stations, places, strict=True):
         row = []
@@ -202,7 +203,7 @@ def _solve_batch(
         matrices = _put_identity(matrices, missing)
     sides = []
     for station, place, there in zip(block.stations, places, valid, strict=True):
-        side = targets[torch.from_numpy(station.rows)[:, place]]  # (K, B, M, k), of these places alone
+        side = targets[sent(station.rows, targets)[:, place]]  # (K, B, M, k), of these places alone
         sides.append((side * there[None, :, :, None]).permute(1, 0, 2, 3).flatten(1, 2))
     found, worst = solve_batch(matrices, torch.cat(sides, dim=1), definite)
     weights = []

@@ -12,7 +12,8 @@ from torch import Tensor
 from cnf.bases.basis import Basis
 from cnf.bases.local import LocalEvaluator, SourceEvaluator, reach_of
 from cnf.constraints import Constraint
-from cnf.errors import BasisError, CnfError
+from cnf.errors import BasisError
+from cnf.fetching import array_of
 from cnf.solvers.balls import Balls
 from cnf.solvers.patches import Patches
 from cnf.systems.blended import BlendedExpansion, Members, find_members, member_name, solve_cover
@@ -36,10 +37,6 @@ class Patched(Formulation):
             raise BasisError(
                 "Patches needs a basis whose functions sit at points: Kernel, SkewedRBF, Hybrid or Hermite"
             )
-        if constraints[0].points.device.type != "cpu":
-            raise CnfError(
-                "Patches works on the CPU: its search for neighbours does. Use field.cpu(), or solver=Auto()"
-            )
         reach_of(evaluator)
         cells = tuple(find_stations(evaluator, basis, constraints, self.layout))
         cover = None
@@ -58,8 +55,7 @@ class Patched(Formulation):
 def _laid_out(cells: Sequence[PatchBlock], patches: Patches) -> Balls:
     """Balls around the points of all conditions."""
     every = torch.unique(torch.cat([s.points for cell in cells for s in cell.stations]), dim=0)
-    where = every.detach().to(torch.float64).numpy()
-    return cover_points(where, patches.size, patches.overlap, patches.follow_density)
+    return cover_points(array_of(every), patches.size, patches.overlap, patches.follow_density)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ def strengths_of(evaluator: SourceEvaluator, weights: Tensor, group: int, channe
     own = [r for r, c in enumerate(centres.channels) if c is None or c == channel]
     if not own:
         return {}
-    table = weights[centres.columns[own].T]  # (Q, R) or (Q, R, C)
+    columns = torch.stack([centres.columns[r] for r in own], dim=1)  # (Q, R)
+    table = weights[columns]  # (Q, R) or (Q, R, C)
     table = table if table.dim() == 2 else table[..., channel]
     everywhere = torch.arange(centres.points.shape[0], device=weights.device)
     return evaluator.strengths(table, everywhere, own, group)
@@ -75,7 +76,8 @@ class SourceSums:
                     for j, (channel, b) in enumerate(group.names):
                         if channel == request.channel:
                             uses.setdefault(add(a, b), []).append((k, weight, j))
-            size = float(group.table.detach().abs().max()) or 1.0  # squares of huge or tiny strengths must not overflow
+            size = group.table.detach().abs().max()
+            size = torch.where(size == 0, 1.0, size)  # squares of huge or tiny strengths must not overflow
             for index, matrix in group.kernel.derivatives(x, sorted(uses)) if uses else ():
                 found = matrix @ group.table  # (P, J)
                 terms = _squared_terms(matrix, group.table, size) if squares else found
@@ -87,7 +89,7 @@ class SourceSums:
         return torch.stack([total.to(torch.float64), torch.stack(rounded, dim=1)], dim=1) if squares else total
 
 
-def _squared_terms(matrix: Tensor, table: Tensor, size: float) -> Tensor:
+def _squared_terms(matrix: Tensor, table: Tensor, size: Tensor) -> Tensor:
     """The root of sum_q (m_pq v_qj)^2, (P, J)."""
     wide = (table.to(torch.float64) / size).square()
     return size * (matrix.to(torch.float64).square() @ wide).sqrt()

@@ -42,17 +42,16 @@ def find_structure(
     """The sparse structure, the one known if it still serves; None: the system is dense."""
     if solver.sparse is False:
         return None
-    support = reach_of(evaluator) if isinstance(evaluator, LocalEvaluator) else None
-    if support is None:
+    if not isinstance(evaluator, LocalEvaluator) or evaluator.support is None:
         if solver.sparse:
             raise BasisError(
                 f"{type(solver).__name__} needs a basis whose functions vanish beyond a radius: Kernel or Hermite with "
                 "cnf.kernels.Wendland, or Hybrid(inner, window); use solver=cnf.solvers.Auto() for this one"
             )
         return None
-    assert isinstance(evaluator, LocalEvaluator)
     if not solver.sparse and sum(c.rows for c in constraints) * basis.size < LARGE:
         return None
+    support = reach_of(evaluator)
     places = [p.points for c in constraints for p in c.expanded()] + [g.points for g in evaluator.centres]
     key = (solver.sparse, support.requires_grad, fingerprint(places))
     if known is not None and known.key == key and (known.structure is None or known.structure.serves(support)):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import CnfWarning, TrainingError
+from cnf.fetching import numbers
 from cnf.field import ConstrainedField
 from cnf.solution import Solution
 from cnf.training.losses import Loss
@@ -20,6 +21,9 @@ from cnf.training.points import Model, like_of
 from cnf.training.precision import seen_in
 
 LossFunction = Callable[[Any], Tensor]  # of a solution or, where there are no conditions, of the network
+NOTHING_TRAINED = "the loss does not depend on anything that is trained"
+WRONG_SOLUTION = ": does it use .item(), .detach() or field.solution instead of the solution it is given?"
+OTHERS = "; train other parameters, or change the loss"
 Losses = LossFunction | Loss | Sequence[LossFunction | Loss] | Mapping[str, LossFunction | Loss]
 
 
@@ -28,12 +32,9 @@ class Evaluation:
     """The loss at one step, in total and by term, and the solution, or the plain network, it was taken of."""
 
     value: Tensor
+    loss: float  # the value on the host
     terms: dict[str, float]
     model: Model
-
-    @property
-    def loss(self) -> float:
-        return float(self.value)
 
     @property
     def residual(self) -> float:
@@ -102,16 +103,29 @@ def evaluate(
     if len(values) > 1:
         like = like_of(model)
         total = torch.stack([v.to(total if like is None else like) for v in values.values()]).sum()
-    found = Evaluation(total.detach(), {name: float(v.detach()) for name, v in values.items()}, model)
-    if not bool(torch.isfinite(found.value)):
-        worst = next((name for name, v in found.terms.items() if not abs(v) < float("inf")), "total")
-        raise TrainingError(
-            f"the loss {worst!r} is {found.terms.get(worst, found.loss)}; a smaller lr, or clip=1.0, often helps; "
-            "look for sqrt, log or a division at zero in the loss"
-        )
+    gradients = _gradients(total, parameters) if parameters is not None and total.requires_grad else []
+    known = [g for g in gradients if g is not None]
+    length = [torch.nn.utils.get_total_norm(known)] if known else []
+    loss, *parts = numbers(total, *values.values(), *length)  # all there is to know, in one transfer
+    found = Evaluation(total.detach(), loss, dict(zip(values, parts, strict=False)), model)
+    if not math.isfinite(loss):
+        raise _not_finite(found, terms)
     if parameters is not None:
-        _differentiate(total, parameters, clip)
+        if not known:
+            raise TrainingError(NOTHING_TRAINED + (WRONG_SOLUTION if not total.requires_grad else OTHERS))
+        _place(gradients, parameters, _checked_length(known, parts[-1]), clip)
     return found
+
+
+def _not_finite(found: Evaluation, terms: Mapping[str, LossFunction]) -> TrainingError:
+    worst = next((name for name, v in found.terms.items() if not math.isfinite(v)), "total")
+    value, term = found.terms.get(worst, found.loss), terms.get(worst)
+    if isinstance(term, Loss):
+        return term.refusal(value, found.model)
+    return TrainingError(
+        f"the loss {worst!r} is {value}; a smaller lr, or clip=1.0, often helps; look for sqrt, log or a division at "
+        "zero in the loss"
+    )
 
 
 def _value(name: str, term: LossFunction, model: Model, generator: torch.Generator) -> Tensor:
@@ -124,17 +138,15 @@ def _value(name: str, term: LossFunction, model: Model, generator: torch.Generat
     return value.reshape(())
 
 
-def _differentiate(total: Tensor, parameters: Sequence[Tensor], clip: float | None) -> None:
-    nothing = "the loss does not depend on anything that is trained"
-    if not total.requires_grad:
-        raise TrainingError(
-            f"{nothing}: does it use .item(), .detach() or field.solution instead of the solution it is given?"
-        )
-    # Not backward(): parameters that are not trained need no gradient, and keep the one they have.
-    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
-    if all(g is None for g in gradients):
-        raise TrainingError(f"{nothing}; train other parameters, or change the loss")
-    length = _length([g for g in gradients if g is not None])
+def _gradients(total: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Not backward(): parameters that are not trained need no gradient, and keep the one they have."""
+    return torch.autograd.grad(total, parameters, allow_unused=True)
+
+
+def _place(
+    gradients: Sequence[Tensor | None], parameters: Sequence[Tensor], length: float, clip: float | None
+) -> None:
+    """Put gradients, together so long, where the optimiser looks for them."""
     if not math.isfinite(length):
         raise TrainingError(
             "the gradient is NaN or infinite although the loss is finite; look for sqrt or norm at zero in the loss or "
@@ -142,14 +154,13 @@ def _differentiate(total: Tensor, parameters: Sequence[Tensor], clip: float | No
         )
     if clip is not None and length > clip:
         factor = clip / length
-        gradients = tuple(None if g is None else g * factor for g in gradients)
+        gradients = [None if g is None else g * factor for g in gradients]
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
 
 
-def _length(gradients: Sequence[Tensor]) -> float:
-    """The Euclidean length of all gradients together; finite if they are."""
-    length = float(torch.nn.utils.get_total_norm(gradients))
+def _checked_length(gradients: Sequence[Tensor], length: float) -> float:
+    """The Euclidean length of all gradients together, worked out anew if it overflowed; finite if they are."""
     if math.isfinite(length):
         return length
     largest = max((float(g.abs().max()) for g in gradients if g.numel()), default=0.0)  # NaN stays NaN below

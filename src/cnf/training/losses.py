@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from cnf.constraints.space import Asked
 from cnf.errors import CnfError, TrainingError, nearest
+from cnf.fetching import is_here
 from cnf.operators.frame import Frame
 from cnf.operators.operator import Operator, Term
 from cnf.solution import Solution
@@ -51,9 +52,13 @@ class Loss(ABC):
                 f"{self.name}: a loss takes a solution, as in loss(field.solve()); got a {type(solution).__name__}"
             )
         value = self.weight * self.measure(solution, generator)
-        if not bool(torch.isfinite(value)):
-            raise TrainingError(f"{self.name}: the loss is {value.item()}; {self.cause(solution)}")
+        if is_here(value) and not bool(torch.isfinite(value)):  # elsewhere `cnf.fit` looks at all terms together
+            raise self.refusal(value.item(), solution)
         return value
+
+    def refusal(self, value: float, solution: Model) -> TrainingError:
+        """The error that says why a term is not finite."""
+        return TrainingError(f"{self.name}: the loss is {value}; {self.cause(solution)}")
 
     @abstractmethod
     def measure(self, solution: Any, generator: torch.Generator | None) -> Tensor:
