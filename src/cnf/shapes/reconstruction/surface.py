@@ -53,8 +53,8 @@ class Guide:
 
     `means` (n,): what it is around each point: 1/2 on average, less along edges and at tips, more along grooves.
     `closed`: -+1/2 if the surface is closed, else None. `rows` (n,): which points of the cloud it looks at; None: all.
-    `buried`: numbers of the points of the cloud within what the others enclose, known if the surface is closed; what
-    the means are there is lower than w on any closed surface.
+    `buried`: numbers of the points of the cloud that surely lie within what the others enclose, if it is closed; the
+    means of these, and of more that may, are set below 1/2, so that the surface closes right in front of them.
     """
 
     spacing: Spacing
@@ -97,9 +97,9 @@ def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     side = np.sign(half)
     if np.mean(side * (means - half) < -CLOSED) > RARE:  # around holes it is less; more it is where sheets are nested
         return Guide(spacing, winding, means, None)
-    buried = find_buried(winding, spacing, means, half)
+    buried, sure = find_buried(winding, spacing, means, half)
     means[buried] = half - side * CLOSED
-    return Guide(spacing, winding, means, half, buried=buried)
+    return Guide(spacing, winding, means, half, buried=sure)
 
 
 def rows_in_box(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
