@@ -36,14 +36,18 @@ SHAPES = {
     "ogre": Shape("ogre.obj"),
     "cow": Shape("cow.obj"),
     "suzanne": Shape("suzanne.obj"),
+    "teapot": Shape("teapot.obj"),
+    "beetle-alt": Shape("beetle-alt.obj"),
 }
-# On these our defaults were chosen, and the bounds far from the points on armadillo, beast and cheburashka too.
+# On these our defaults were chosen; the bounds far from the points on armadillo, beast and cheburashka too, and what is
+# done about sheets within a body on ogre, cow and suzanne, which have such sheets.
 PAPER_SHAPES = ("spot", "max-planck", "horse", "nefertiti")
 STUDY_SHAPES = (*PAPER_SHAPES, "bunny", "armadillo")
-CHOSEN_ON = (*PAPER_SHAPES, "armadillo", "beast", "cheburashka")
-# Held out: nothing is chosen by what comes out on these. All but bunny were named before anything was run on them; ogre
-# and those after it took the place of beast and cheburashka, which were held out until the bounds were looked at there.
-HELD_OUT = ("bunny", "igea", "rocker-arm", "homer", "fandisk", "ogre", "cow", "suzanne")
+CHOSEN_ON = (*PAPER_SHAPES, "armadillo", "beast", "cheburashka", "ogre", "cow", "suzanne")
+# Held out: nothing is chosen by what comes out on these. All but bunny were named before anything was run on them;
+# teapot and beetle-alt, both of open sheets, took the place of ogre, cow and suzanne, and these that of beast and
+# cheburashka, when they had been looked at. (Of the same source, woody lies in a plane and is no surface in space.)
+HELD_OUT = ("bunny", "igea", "rocker-arm", "homer", "fandisk", "teapot", "beetle-alt")
 GROUPS = {"paper": PAPER_SHAPES, "study": STUDY_SHAPES, "chosen-on": CHOSEN_ON, "held-out": HELD_OUT}
 
 

@@ -26,6 +26,7 @@ from cnf.shapes.clouds.cloud import PointCloud
 from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
+from cnf.shapes.reconstruction.buried import note_buried
 from cnf.shapes.reconstruction.clock import Clock, peak_memory
 from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
@@ -195,7 +196,7 @@ def reconstruct(
         if mesh.area < whole:
             notes.append(f"left open: {100 * (1 - mesh.area / whole):.2g} % of the surface, for which no point speaks")
     coverage = measure_coverage(mesh, surface.spacing)
-    notes += coverage.describe(cloud)
+    notes += [*note_buried(surface.guide.buried, cloud), *coverage.describe(cloud)]
     clock.stop("coverage")
     attributes = complete_attributes(surface, cloud, mesh)
     attributes |= {SHARP: mesh.attributes[SHARP]} if SHARP in mesh.attributes else {}

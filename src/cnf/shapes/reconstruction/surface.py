@@ -31,6 +31,7 @@ from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
 from cnf.shapes.clouds.spacing import Spacing, measure_spacing
 from cnf.shapes.clouds.winding import ROUGH, WindingNumber
+from cnf.shapes.reconstruction.buried import find_buried
 from cnf.solution import Solution
 from cnf.threads import map_pieces, one_thread_each
 
@@ -38,8 +39,8 @@ FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
 BOUND = 0.1  # of the winding number
 LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
-CLOSED = 0.25  # how far w at a point may be from 1/2 on a closed surface: random areas are off by less
-LOOKED, RARE = 1000, 0.05  # points at which that is looked at; share that may be otherwise, around small holes
+CLOSED = 0.25  # how far w around a point may be below 1/2 on a closed surface: random areas are off by less
+RARE = 0.05  # share of points that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
 PIECE = 1 << 15  # places that are looked at together, by one thread
 Winding = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
@@ -52,6 +53,8 @@ class Guide:
 
     `means` (n,): what it is around each point: 1/2 on average, less along edges and at tips, more along grooves.
     `closed`: -+1/2 if the surface is closed, else None. `rows` (n,): which points of the cloud it looks at; None: all.
+    `buried`: numbers of the points of the cloud that surely lie within what the others enclose, if it is closed; the
+    means of these, and of more that may, are set below 1/2, so that the surface closes right in front of them.
     """
 
     spacing: Spacing
@@ -59,6 +62,7 @@ class Guide:
     means: np.ndarray
     closed: float | None
     rows: np.ndarray | None = None
+    buried: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def level(self, x: np.ndarray, apart: np.ndarray) -> np.ndarray:
         """The same at places (P, 3) so many spacings (P,) from the points; nothing jumps, (P,).
@@ -77,7 +81,7 @@ class Guide:
     def near(self, low: np.ndarray, high: np.ndarray) -> Guide:
         """The same for places whose nearest points lie in a box, corners (3,): it looks for them among these alone."""
         rows = rows_in_box(self.spacing.points, low, high)
-        return Guide(self.spacing.take(rows), self.winding, self.means[rows], self.closed, rows)
+        return Guide(self.spacing.take(rows), self.winding, self.means[rows], self.closed, rows, self.buried)
 
 
 def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
@@ -85,14 +89,17 @@ def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     spacing = measure_spacing(points, normals)
     winding = WindingNumber(points, normals, spacing.areas, SOFT * spacing.widths)
     winding = replace(winding, gathered=winding.sources)
-    found = winding.values(points[:: max(1, len(points) // LOOKED)])
-    half = np.copysign(0.5, np.median(found))
-    closed = float(half) if np.mean(np.abs(found - half) > CLOSED) <= RARE else None
     order = winding.sources.order  # pieces of neighbours: sums of places far apart are long
     there, means = np.empty((len(points), 1)), np.empty(len(points))
     there[order, 0] = in_pieces(winding.values, points[order])
     means[order] = in_pieces(lambda piece: local_mean(spacing.tree, there, piece)[:, 0], points[order])
-    return Guide(spacing, winding, means, closed)
+    half = float(np.copysign(0.5, np.median(means)))
+    side = np.sign(half)
+    if np.mean(side * (means - half) < -CLOSED) > RARE:  # around holes it is less; more it is where sheets are nested
+        return Guide(spacing, winding, means, None)
+    buried, sure = find_buried(winding, spacing, means, half)
+    means[buried] = half - side * CLOSED
+    return Guide(spacing, winding, means, half, buried=sure)
 
 
 def rows_in_box(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
