@@ -82,6 +82,11 @@ class Guide:
 
 def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     """That of points (P, 3) with unit normals (P, 3)."""
+    with one_thread_each():  # many small products of matrices
+        return _make_guide(points, normals)
+
+
+def _make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     spacing = measure_spacing(points, normals)
     winding = WindingNumber(points, normals, spacing.areas, SOFT * spacing.widths)
     winding = replace(winding, gathered=winding.sources)
