@@ -121,7 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 rows.append([shape, name, *describe(found, truth, points, normals)])
                 if not asked.command:
                     stages = {k: median(r.said["stages"][k] for r in found) for k in found[0].said["stages"]}
-                    print(shape, name, "by the clock:", ", ".join(f"{k} {v:.2f}" for k, v in stages.items() if v > 0.02))
+                    print(
+                        shape, name, "by the clock:", ", ".join(f"{k} {v:.2f}" for k, v in stages.items() if v > 0.02)
+                    )
     heads = ["", "checkout", "processor s", "with imports", "clock s", "MB", "faces", "Chamfer", "largest"]
     print(Table([*heads, "value", "normal"], rows).text())
 

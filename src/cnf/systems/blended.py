@@ -173,7 +173,7 @@ class BlendedExpansion(QueriedExpansion):
         # Blocks lose digits beside a source, which single precision cannot spare.
         if not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
             sources = self._sources_of(members, copy)
-            if sources is not None and sources.rows.dtype == x.dtype:
+            if sources is not None and sources.rows.dtype == np.float64:
                 return sources.fields(x, owner, ball, indices)
         station = members.station
         numbers = station.centres[torch.from_numpy(members.points)]
