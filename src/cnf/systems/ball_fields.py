@@ -180,15 +180,21 @@ def first_order_weights(
     offsets: Tensor, radii: Tensor, owner: Tensor, count: int, indices: Sequence[MultiIndex]
 ) -> dict[MultiIndex, Tensor]:
     """As `blend_weights`, for values and first derivatives, in closed form."""
-    bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, offsets.shape[1])).to(offsets.dtype)
-    scaled = (offsets / radii[:, None]).T
+    bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, offsets.shape[1]))
+    places, lengths, number = offsets.numpy(), radii.numpy(), owner.numpy()
+    scaled = places / lengths[:, None]
     slopes = any(map(sum, indices))
-    raw = bump.profile((scaled * scaled).sum(dim=0), int(slopes))
-    total = torch.zeros(count, dtype=offsets.dtype).index_add_(0, owner, raw[0])[owner]
+    raw = bump.numbers(np.einsum("ed,ed->e", scaled, scaled), int(slopes))
+
+    def gathered(values: np.ndarray) -> np.ndarray:
+        return np.bincount(number, values, count)[number].astype(values.dtype, copy=False)
+
+    total = gathered(raw[0])
     shares = raw[0] / total
-    found = {index: shares for index in indices if not sum(index)}
+    found = {index: torch.from_numpy(shares) for index in indices if not sum(index)}
     for index in [index for index in indices if sum(index)]:
-        steep = 2 * raw[1] * scaled[index.index(1)] / radii
-        rise = torch.zeros(count, dtype=offsets.dtype).index_add_(0, owner, steep)[owner]
-        found[index] = (steep - shares * rise) / total
+        steep = 2 * raw[1] * scaled[:, index.index(1)] / lengths
+        steep -= shares * gathered(steep)
+        steep /= total
+        found[index] = torch.from_numpy(steep)
     return found

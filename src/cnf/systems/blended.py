@@ -105,8 +105,9 @@ class BlendedExpansion(QueriedExpansion):
         outside = np.ones(x.shape[0], dtype=bool)
         outside[point] = False
         alone = np.flatnonzero(outside)
-        if len(alone):
-            ball = np.concatenate([ball, self.cover.nearest(where[alone])])
+        if not len(alone):
+            return ball, torch.from_numpy(point.astype(np.int64)), torch.ones(len(point), dtype=torch.bool)
+        ball = np.concatenate([ball, self.cover.nearest(where[alone])])
         owner = np.concatenate([point, alone]).astype(np.int64)
         order = np.argsort(ball, kind="stable")
         return ball[order], torch.from_numpy(owner[order]), torch.from_numpy(order < point.shape[0])
@@ -120,12 +121,12 @@ class BlendedExpansion(QueriedExpansion):
         self, x: Tensor, ball: np.ndarray, owner: Tensor, inside: Tensor, indices: Sequence[MultiIndex]
     ) -> dict[MultiIndex, Tensor]:
         """Derivatives of the weights of the balls at their queries, each (pairs,); one ball alone has the weight 1."""
-        offsets = (x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x))[inside]
-        radii = torch.from_numpy(self.cover.radii[ball]).to(x)[inside]
+        offsets = x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x)
+        radii = torch.from_numpy(self.cover.radii[ball]).to(x)
         make = blend_weights if self._learning(x) or max(map(sum, indices)) > 1 else first_order_weights
-        shares = make(offsets, radii, owner[inside], x.shape[0], indices)
         if bool(inside.all()):
-            return shares
+            return make(offsets, radii, owner, x.shape[0], indices)
+        shares = make(offsets[inside], radii[inside], owner[inside], x.shape[0], indices)
         rows = torch.nonzero(inside)[:, 0]
         return {a: x.new_full(inside.shape, float(not sum(a))).index_copy(0, rows, w) for a, w in shares.items()}
 
