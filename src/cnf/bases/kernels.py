@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -57,6 +58,11 @@ class KernelProfile(Part):
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
         """k(s) and its first `order` derivatives."""
         raise NotImplementedError
+
+    @torch.no_grad()
+    def numbers(self, s: np.ndarray, order: int) -> list[np.ndarray]:
+        """The same as plain numbers, for sums over very many pairs; `s` may be written over."""
+        return [k.numpy() for k in self.profile(torch.from_numpy(s), order)]
 
     def detail(self, centres: Tensor | None, dimension: int) -> Detail:
         """How fast the kernel varies around the centres (N, D); around any point if they are None."""
@@ -337,6 +343,30 @@ class Wendland(ScaledKernel):
             else:
                 found.append(horner(coefficients, r, lowest) * power_of(powers, power))
         return smooth_at_centre(s, found, [table[1][0] for table in self._tables[: self.k + 1]])
+
+    def numbers(self, s: np.ndarray, order: int) -> list[np.ndarray]:
+        """In place where that can be: most of the time is passes through memory."""
+        tables = self._tables[: order + 1]
+        plain = order <= 2 * self.k and all(power and lowest in (0, -1) for power, _, lowest in tables)
+        if not plain or not s.size or not s.min() > LEAST:  # at a centre there are other rules
+            return super().numbers(s, order)
+        r = np.sqrt(s, out=s)
+        height = np.subtract(1.0, r)
+        powers, found = {1: np.maximum(height, 0.0, out=height)}, []
+        for power, coefficients, lowest in tables:
+            if len(coefficients) == 1:
+                k = coefficients[0] * power_of(powers, power)
+            else:
+                k = coefficients[-1] * r
+                for c in reversed(coefficients[1:-1]):
+                    k += c
+                    k *= r
+                k += coefficients[0]
+                k *= power_of(powers, power)
+            if lowest:
+                k /= r
+            found.append(k)
+        return found
 
     def config(self) -> dict:
         return {"smoothness": self.k, "radius": self._length_config(), "dimension": self.dimension}

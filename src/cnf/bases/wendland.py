@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
+
+Numbers = TypeVar("Numbers", Tensor, np.ndarray)
 
 
 def horner(coefficients: Sequence[float], r: Tensor, lowest: int) -> Tensor:
@@ -17,7 +21,7 @@ def horner(coefficients: Sequence[float], r: Tensor, lowest: int) -> Tensor:
     return total * r**lowest if lowest else total
 
 
-def power_of(known: dict[int, Tensor], exponent: int) -> Tensor:
+def power_of(known: dict[int, Numbers], exponent: int) -> Numbers:
     """known[1]**exponent by squaring, several times faster than the general power; what was found is kept."""
     if exponent not in known:
         half = exponent // 2

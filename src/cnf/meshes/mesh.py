@@ -20,6 +20,7 @@ from cnf.errors import ConstraintError
 
 SIDES = 1 << 24  # sides of faces that are sorted together
 CHUNK = 1 << 18  # faces that are looked at together
+PORTION = 1 << 14  # faces whose corners are held at once: all that comes of them fits into the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,13 @@ class Mesh:
 
     @cached_property
     def _crosses(self) -> np.ndarray:
-        a, b, c = (self.vertices[self.faces[:, i]] for i in range(3))
-        with np.errstate(over="ignore", invalid="ignore"):  # `draw` refuses areas that are not finite
-            return np.cross(b - a, c - a)  # (F, 3), twice the area long
+        found = np.empty((len(self.faces), 3))  # twice the area long
+        for start in range(0, len(found), PORTION):
+            part = slice(start, start + PORTION)
+            a, b, c = (self.vertices[self.faces[part, i]] for i in range(3))
+            with np.errstate(over="ignore", invalid="ignore"):  # `draw` refuses areas that are not finite
+                found[part] = np.cross(b - a, c - a)
+        return found
 
     @cached_property
     def areas(self) -> np.ndarray:

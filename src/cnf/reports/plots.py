@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,8 @@ STYLE: Any = {
 
 def check_pictures() -> None:
     """Raise `MissingExtraError` if pictures cannot be drawn; worth asking before a long run."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise MissingExtraError.of("pictures need matplotlib", "matplotlib", "viz") from None
+    if find_spec("matplotlib") is None:  # importing it takes most of a second
+        raise MissingExtraError.of("pictures need matplotlib", "matplotlib", "viz")
 
 
 def draw(path: object, size: tuple[float, float], paint: Callable[[Any], None], layout: Any = "constrained") -> Path:

@@ -2,9 +2,9 @@
 
 In come sources in balls (values and first derivatives of one kernel, with their strengths), queries, and pairs of a
 ball and a query in it; out go the value and the slopes of every ball's own field at its queries. A ball is a dense
-block, queries by sources; blocks of similar size are filled up and evaluated together, as many as fit into the cache
-and below the size from which torch shares an operation among threads: gathering pair by pair, and ball by ball, cost
-several times as much. Several threads take several pieces instead.
+block, queries by sources; blocks of similar size are filled up and evaluated together, as many as fit into the cache:
+gathering pair by pair, and ball by ball, cost several times as much. NumPy does that in place and for small arrays in
+less time than torch, whose graph nothing here needs. Several threads take several pieces instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cnf.bases.local import Strengths
 from cnf.operators.jets import MultiIndex
 from cnf.systems.blending import SMOOTHNESS
 
-ENTRIES = 2**15  # of blocks together; torch shares larger operations, and its threads wait for one another
+ENTRIES = 2**15  # of blocks together: as many as fit into the cache
 NEAR = 1e-6  # squares of distances in units of the kernel: shorter ones are not taken from a product of matrices
 ALIKE = 1.25  # how much more queries the largest block of a batch may have than the smallest
 
@@ -36,29 +36,32 @@ class BallSources:
 
     kernel: KernelProfile
     starts: np.ndarray  # (T + 1,)
-    rows: Tensor  # (members + 1, D + 2): -2 y, |y|^2 and 1 of places y
-    value: Tensor | None  # (members + 1, 1), strengths v of the kernel itself
-    along: Tensor | None  # (members + 1, D + 1), of its slopes, c, twice: 2 c and -2 c . y
-    centres: Tensor  # (T, D)
-    units: Tensor  # (T, D): what differences are multiplied with
+    rows: np.ndarray  # (members + 1, D + 2): -2 y, |y|^2 and 1 of places y
+    value: np.ndarray | None  # (members + 1, 1), strengths v of the kernel itself
+    along: np.ndarray | None  # (members + 1, D + 1), of its slopes, c, twice: 2 c and -2 c . y
+    centres: np.ndarray  # (T, D)
+    units: np.ndarray  # (T, D): what differences are multiplied with
 
     def fields(self, x: Tensor, owner: Tensor, ball: np.ndarray, indices: Sequence[MultiIndex]) -> Tensor:
         """Derivatives `indices` of order 0 and 1 at pairs (E,) of a query `owner` of x (P, D) and a ball, (J, E).
 
         Pairs of one ball must follow one another.
         """
-        slopes, number = any(map(sum, indices)), torch.from_numpy(ball)
-        units = self.units[number]
-        queries = (x[owner] - self.centres[number]) * units  # (E, D)
-        queries = torch.cat([queries, torch.ones_like(queries[:, :1]), (queries * queries).sum(1, keepdim=True)], dim=1)
-        found = x.new_zeros(len(ball), 1 + x.shape[1] * slopes)
+        slopes, dimension = any(map(sum, indices)), x.shape[1]
+        units = self.units[ball]
+        queries = np.ones((len(ball), dimension + 2))
+        places = queries[:, :dimension]
+        np.subtract(x.detach().numpy()[owner.numpy()], self.centres[ball], out=places)
+        places *= units
+        queries[:, -1] = np.einsum("ed,ed->e", places, places)
+        found = np.zeros((len(ball), 1 + dimension * slopes))
         for rows, held in self._batches(ball):
             found[rows] = self._blocks(queries[rows], held, slopes)
         if slopes:
             found[:, 1:] *= units
-        return found.T[[index.index(1) + 1 if sum(index) else 0 for index in indices]]
+        return torch.from_numpy(found.T[[index.index(1) + 1 if sum(index) else 0 for index in indices]])
 
-    def _batches(self, ball: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, ball: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Blocks of similar size: numbers of their pairs (B, n), the last repeated, and of their sources (B, m)."""
         edges = np.flatnonzero(np.diff(ball, prepend=-1, append=-1))
         first, counts = edges[:-1], np.diff(edges)
@@ -78,9 +81,9 @@ class BallSources:
             wide, deep = int(counts[chosen].max()), int(sources[chosen].max())
             rows = first[chosen, None] + np.minimum(np.arange(wide), counts[chosen, None] - 1)
             held = np.where(np.arange(deep) < sources[chosen, None], low[chosen, None] + np.arange(deep), -1)
-            yield torch.from_numpy(rows), torch.from_numpy(held)
+            yield rows, held
 
-    def _blocks(self, queries: Tensor, held: Tensor, slopes: bool) -> Tensor:
+    def _blocks(self, queries: np.ndarray, held: np.ndarray, slopes: bool) -> np.ndarray:
         """Queries (B, n, D + 2) of balls with the sources `held` (B, m) -> (B, n, 1) or (B, n, 1 + D), in units.
 
         A row of `queries` is x, 1 and |x|^2. With z = x - y, s = |z|^2: F = v k + 2 k' (c . z) and
@@ -88,47 +91,41 @@ class BallSources:
         """
         sources = self.rows[held]  # (B, m, D + 2)
         square = _squares(queries, sources)
-        k = self.kernel.profile(square, int(slopes) + int(self.along is not None))
+        k = self.kernel.numbers(square, int(slopes) + int(self.along is not None))
         x = queries[:, :, :-2]
-        total, slope = x.new_zeros(x.shape[:2]), torch.zeros_like(x)
+        found = np.zeros((*x.shape[:2], 1 + x.shape[2] * slopes))
         pull = None  # half of what is multiplied with z, (B, n, m)
         if self.along is not None:
             along = self.along[held]  # (B, m, D + 1)
-            both = _product(k[1], along)
-            total += (queries[:, :, :-1] * both).sum(dim=2)
+            both = k[1] @ along
+            found[:, :, 0] = np.einsum("bnd,bnd->bn", queries[:, :, :-1], both)
             if slopes:
-                slope += both[:, :, :-1]
-                pull = _product(queries[:, :, :-1], along.transpose(1, 2)).mul_(k[2])
+                found[:, :, 1:] = both[:, :, :-1]
+                pull = queries[:, :, :-1] @ along.transpose(0, 2, 1)
+                pull *= k[2]
         if self.value is not None:
             value = self.value[held]  # (B, m, 1)
-            total += _product(k[0], value)[:, :, 0]
+            found[:, :, :1] += k[0] @ value
             if slopes:
-                own = value.transpose(1, 2)
-                pull = k[1] * own if pull is None else pull.addcmul_(k[1], own)
-        if not slopes:
-            return total[:, :, None]
-        if pull is not None:
-            both = _product(pull, sources)  # -2 times the sum of pull y, and last the sum of pull
-            slope += 2 * x * both[:, :, -1:] + both[:, :, :-2]
-        return torch.cat([total[:, :, None], slope], dim=2)
+                own = k[1] * value.transpose(0, 2, 1)
+                pull = own if pull is None else np.add(pull, own, out=pull)
+        if slopes and pull is not None:
+            both = pull @ sources  # -2 times the sum of pull y, and last the sum of pull
+            found[:, :, 1:] += 2 * x * both[:, :, -1:] + both[:, :, :-2]
+        return found
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Matrices (B, n, k) times (B, k, m): for small ones NumPy takes a quarter of the time that torch's `bmm` does."""
-    return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
-
-
-def _squares(queries: Tensor, sources: Tensor) -> Tensor:
+def _squares(queries: np.ndarray, sources: np.ndarray) -> np.ndarray:
     """|x - y|^2 (B, n, m) of rows x, 1, |x|^2 (B, n, D + 2) and -2 y, |y|^2, 1 (B, m, D + 2).
 
     One product of matrices costs a third of the differences, but loses the digits of short distances: a kernel that
     bends there would lose them too, and the conditions at a source with it. The few short ones are taken as they are.
     """
-    square = _product(queries, sources.transpose(1, 2))
-    if square.numel() and not bool(square.min() > NEAR):
-        b, i, j = torch.nonzero(square <= NEAR, as_tuple=True)
+    square: np.ndarray = queries @ sources.transpose(0, 2, 1)
+    if square.size and not square.min() > NEAR:
+        b, i, j = np.nonzero(square <= NEAR)
         apart = queries[b, i, :-2] + sources[b, j, :-2] / 2
-        square[b, i, j] = (apart * apart).sum(dim=1)
+        square[b, i, j] = np.einsum("ed,ed->e", apart, apart)
     return square
 
 
@@ -152,8 +149,8 @@ def gather_sources(
             along[:, axis] = v * own[:, axis]
     local = (places - centres[holder]) * own
 
-    def filled(*columns: Tensor) -> Tensor:
-        return torch.nn.functional.pad(torch.cat(columns, dim=1), (0, 0, 0, 1))
+    def filled(*columns: Tensor) -> np.ndarray:
+        return np.asarray(torch.nn.functional.pad(torch.cat(columns, dim=1), (0, 0, 0, 1)).numpy())
 
     return BallSources(
         kernel=kernel,
@@ -161,8 +158,8 @@ def gather_sources(
         rows=filled(-2 * local, (local * local).sum(1, keepdim=True), torch.ones_like(local[:, :1])),
         value=None if value is None else filled(value[:, None]),
         along=None if along is None else filled(2 * along, -2 * (along * local).sum(1, keepdim=True)),
-        centres=centres,
-        units=units,
+        centres=centres.numpy(),
+        units=units.numpy(),
     )
 
 
@@ -183,15 +180,21 @@ def first_order_weights(
     offsets: Tensor, radii: Tensor, owner: Tensor, count: int, indices: Sequence[MultiIndex]
 ) -> dict[MultiIndex, Tensor]:
     """As `blend_weights`, for values and first derivatives, in closed form."""
-    bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, offsets.shape[1])).to(offsets.dtype)
-    scaled = (offsets / radii[:, None]).T
+    bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, offsets.shape[1]))
+    places, lengths, number = offsets.numpy(), radii.numpy(), owner.numpy()
+    scaled = places / lengths[:, None]
     slopes = any(map(sum, indices))
-    raw = bump.profile((scaled * scaled).sum(dim=0), int(slopes))
-    total = torch.zeros(count, dtype=offsets.dtype, device=offsets.device).index_add_(0, owner, raw[0])[owner]
+    raw = bump.numbers(np.einsum("ed,ed->e", scaled, scaled), int(slopes))
+
+    def gathered(values: np.ndarray) -> np.ndarray:
+        return np.bincount(number, values, count)[number].astype(values.dtype, copy=False)
+
+    total = gathered(raw[0])
     shares = raw[0] / total
-    found = {index: shares for index in indices if not sum(index)}
+    found = {index: torch.from_numpy(shares) for index in indices if not sum(index)}
     for index in [index for index in indices if sum(index)]:
-        steep = 2 * raw[1] * scaled[index.index(1)] / radii
-        rise = torch.zeros(count, dtype=offsets.dtype, device=offsets.device).index_add_(0, owner, steep)[owner]
-        found[index] = (steep - shares * rise) / total
+        steep = 2 * raw[1] * scaled[:, index.index(1)] / lengths
+        steep -= shares * gathered(steep)
+        steep /= total
+        found[index] = torch.from_numpy(steep)
     return found

@@ -104,8 +104,9 @@ class BlendedExpansion(QueriedExpansion):
         outside = np.ones(x.shape[0], dtype=bool)
         outside[point] = False
         alone = np.flatnonzero(outside)
-        if len(alone):
-            ball = np.concatenate([ball, self.cover.nearest(where[alone])])
+        if not len(alone):
+            return ball, sent(point.astype(np.int64), x), sent(np.ones(len(point), dtype=bool), x)
+        ball = np.concatenate([ball, self.cover.nearest(where[alone])])
         owner = np.concatenate([point, alone]).astype(np.int64)
         order = np.argsort(ball, kind="stable")
         return ball[order], sent(owner[order], x), sent(order < point.shape[0], x)
@@ -119,12 +120,13 @@ class BlendedExpansion(QueriedExpansion):
         self, x: Tensor, ball: np.ndarray, owner: Tensor, inside: Tensor, indices: Sequence[MultiIndex]
     ) -> dict[MultiIndex, Tensor]:
         """Derivatives of the weights of the balls at their queries, each (pairs,); one ball alone has the weight 1."""
-        offsets = (x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x))[inside]
-        radii = torch.from_numpy(self.cover.radii[ball]).to(x)[inside]
-        make = blend_weights if self._learning(x) or max(map(sum, indices)) > 1 else first_order_weights
-        shares = make(offsets, radii, owner[inside], x.shape[0], indices)
+        offsets = x[owner] - torch.from_numpy(self.cover.centres[ball]).to(x)
+        radii = torch.from_numpy(self.cover.radii[ball]).to(x)
+        plain = is_here(x) and not self._learning(x) and max(map(sum, indices)) <= 1
+        make = first_order_weights if plain else blend_weights
         if bool(inside.all()):
-            return shares
+            return make(offsets, radii, owner, x.shape[0], indices)
+        shares = make(offsets[inside], radii[inside], owner[inside], x.shape[0], indices)
         rows = torch.nonzero(inside)[:, 0]
         return {a: x.new_full(inside.shape, float(not sum(a))).index_copy(0, rows, w) for a, w in shares.items()}
 
@@ -172,7 +174,7 @@ class BlendedExpansion(QueriedExpansion):
         # Blocks lose digits beside a source, which single precision cannot spare.
         if is_here(x) and not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
             sources = self._sources_of(members, copy)
-            if sources is not None and sources.rows.dtype == x.dtype:
+            if sources is not None and sources.rows.dtype == np.float64:
                 return sources.fields(x, owner, ball, indices)
         station = members.station
         points = sent(members.points, x)

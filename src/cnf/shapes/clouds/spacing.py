@@ -16,7 +16,8 @@ AROUND = 12  # points over which spacings are taken
 SEARCHED = 24  # nearest points among which these are looked for: some may lie on the other side of a thin sheet
 OPPOSITE = -0.5  # cosine between normals below which a point lies on another sheet
 NEAREST = 8  # points around a place that may be the nearest one in spacings
-CHUNK = 1 << 14  # points whose neighbours are held at once
+CHUNK = 1 << 14  # places whose nearest points are held at once
+CELLS = 1 << 11  # points whose cells are measured at once, in all directions: small enough for the cache
 DIRECTIONS = 32  # in which a cell is measured
 BEYOND = 1.0  # spacings: how far a cell reaches where no neighbour bounds it, at a rim or a tip
 
@@ -63,8 +64,8 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
     tree, count = cKDTree(points), len(points)
     most, every = min(SEARCHED, count - 1), min(AROUND, count - 1)
     areas, around = np.empty(count), np.full((count, AROUND), -1, dtype=np.int32)
-    for start in range(0, count, CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, count, CELLS):
+        part = slice(start, start + CELLS)
         distance, index = tree.query(points[part], k=[*range(2, most + 2)])
         ours = np.einsum("pkd,pd->pk", normals[index], normals[part]) > OPPOSITE
         rank = np.cumsum(ours, axis=1)
@@ -78,8 +79,8 @@ def measure_spacing(points: np.ndarray, normals: np.ndarray) -> Spacing:
         point, place = np.nonzero(ours & (rank <= AROUND))
         around[start + point, rank[point, place] - 1] = index[point, place]
     widths = np.empty(count)
-    for start in range(0, count, CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, count, CELLS):
+        part = slice(start, start + CELLS)
         held = around[part] >= 0
         total = areas[part] + np.where(held, areas[around[part]], 0.0).sum(axis=1)
         widths[part] = np.sqrt(total / (1 + held.sum(axis=1)))

@@ -104,7 +104,8 @@ def _draw_whole(task: Task) -> Drawing:
     if task.sharp:
         clock.stop("creases")
     slopes = creases.sharpen(surface.slopes, surface.spacing) if creases else surface.slopes
-    values = creases.sharpen_values(surface.values, surface.spacing) if creases else surface.values
+    values = creases.sharpen_values(surface.values, surface.spacing) if creases else surface.values_to_follow
+    near = None if creases else surface.slopes_near
     tell("following the surface")
     resolution = task.choose_resolution(surface.guide)
     extraction = extract(values, cloud.points, *task.box, resolution, task.reach, task.close, tell)
@@ -113,7 +114,7 @@ def _draw_whole(task: Task) -> Drawing:
     del extraction  # its mesh, of which there will be a better one, is large
     if task.solver != "local":  # a field that jumps has no zero set to move to
         tell("moving the mesh onto the surface")
-        mesh = project(mesh, slopes, 0.5 * step).mesh
+        mesh = project(mesh, slopes, 0.5 * step, near=near).mesh
         clock.stop("projection")
     if creases:
         mesh = insert_creases(mesh, creases, surface.spacing, step)
@@ -122,7 +123,7 @@ def _draw_whole(task: Task) -> Drawing:
         mesh = _snap(task, mesh, notes)
     if task.flatness and task.solver != "local":  # from here on the vertices there stay, points in the mesh among them
         tell("splitting curved faces")
-        refined = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh)).mesh
+        refined = refine(mesh, slopes, 0.5 * step, task.flatness * step, shared=on_creases(mesh), near=near).mesh
         mesh = keep_kinds(mesh, refined)
     clock.stop("refinement")
     sharpness = measure_sharpness(mesh, surface.values) if task.sharp else None

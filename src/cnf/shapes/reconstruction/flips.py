@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cnf.meshes.mesh import CHUNK, Mesh, unit_rows
+from cnf.meshes.mesh import PORTION, Mesh, unit_rows
 from cnf.shapes.reconstruction.closing import pair_sides
 
 FLAT = 0.5  # cosine between two faces: across a sharper fold an edge is a feature and stays
@@ -17,9 +17,9 @@ FACING = 0.2  # cosine with the surface's direction: new faces look its way at l
 
 def align(vertices: np.ndarray, faces: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Cosine (...) between the normal of faces (..., 3) and the mean of the directions at their corners."""
-    if faces.ndim == 2 and len(faces) > CHUNK:
-        parts = range(0, len(faces), CHUNK)
-        return np.concatenate([align(vertices, faces[k : k + CHUNK], directions) for k in parts])
+    if faces.ndim == 2 and len(faces) > PORTION:
+        parts = range(0, len(faces), PORTION)
+        return np.concatenate([align(vertices, faces[k : k + PORTION], directions) for k in parts])
     a, b, c = (vertices[faces[..., i]] for i in range(3))
     normal = np.cross(b - a, c - a)
     mean = directions[faces[..., 0]] + directions[faces[..., 1]] + directions[faces[..., 2]]

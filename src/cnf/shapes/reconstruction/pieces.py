@@ -109,10 +109,12 @@ class MeshPart:
         nodes, faces, names = triangulate_named(band.cells, band.values, grid.shape)
         names = np.where(_on_sides(portion, names, grid.shape), names, -1)
         clock.stop("extraction")
-        mesh = project(Mesh(grid.place(nodes), faces), local.slopes, 0.5 * step).mesh
+        near = local.slopes_near
+        mesh = project(Mesh(grid.place(nodes), faces), local.slopes, 0.5 * step, near=near).mesh
         clock.stop("projection")
         if self.flatness:
-            mesh = refine(mesh, local.slopes, 0.5 * step, self.flatness * step, shared=names >= 0).mesh
+            shared = names >= 0
+            mesh = refine(mesh, local.slopes, 0.5 * step, self.flatness * step, shared=shared, near=near).mesh
         clock.stop("refinement")
         return mesh, np.concatenate([names, np.full(len(mesh.vertices) - len(names), -1)])
 

@@ -27,7 +27,7 @@ from cnf.shapes.clouds.preparation import Prepared, prepare_cloud
 from cnf.shapes.files.objects import as_cloud
 from cnf.shapes.files.writing import write_mesh
 from cnf.shapes.reconstruction.buried import note_buried
-from cnf.shapes.reconstruction.clock import Clock, peak_memory
+from cnf.shapes.reconstruction.clock import Clock, keep_memory, peak_memory
 from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
@@ -150,6 +150,7 @@ def reconstruct(
             "snap, or sharp"
         )
     clock = Clock()
+    keep_memory()
     tell("checking the points")
     cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
     if cloud.dimension != 3:

@@ -18,6 +18,9 @@ from cnf.shapes.reconstruction.band import CHUNK
 from cnf.shapes.reconstruction.flips import align
 
 Slopes = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P, 4): value and gradient
+# The same of places that were asked before, (P, 3) and how far each may move until it must be looked at anew, (P,),
+# negative for now: (P, 4), and what is left of these, (P,).
+Near = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 ROUNDING = 1e-14  # of the mesh's size: a Newton step this short changes nothing
 NORMALS = "normals"  # the attribute that keeps the field's unit gradients at the vertices
 BENT = 0.5  # of the tolerance: what the normals at its ends foretell of an edge before its midpoint is looked at
@@ -33,13 +36,15 @@ class Refinement:
     left: int  # vertices left where they were: no convergence, a step too long, or a face would have turned over
 
 
-def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3) -> Refinement:
+def project(mesh: Mesh, slopes: Slopes, farthest: float, rounds: int = 3, near: Near | None = None) -> Refinement:
     """Move the vertices onto the zero set of `slopes` ((P, 3) -> (P, 4)), at most `farthest` each.
+
+    `near`: the same, if it takes less for places that move little.
 
     A vertex stays where it was if Newton's steps do not converge, lead farther than that (half the grid's step is a
     good bound), or would turn a face over. `rounds` is the largest number of evaluations per vertex.
     """
-    way = approach(mesh.vertices, slopes, farthest, rounds)
+    way = approach(mesh.vertices, near or as_near(slopes), farthest, rounds)
     vertices, fine = _settle(mesh.vertices, way.places, way.fine, mesh.faces, mesh.vertex_normals)
     left = int(np.sum(~fine))
     normals = _normals(way, vertices, fine, slopes)
@@ -64,14 +69,23 @@ def _normals(way: Approach, places: np.ndarray, fine: np.ndarray, slopes: Slopes
     return unit_rows(gradients)
 
 
+def as_near(slopes: Slopes) -> Near:
+    """Slopes that are the same work wherever a place was before."""
+    return lambda x, leeway: (slopes(x), leeway)
+
+
 def approach(
-    points: np.ndarray, slopes: Slopes, farthest: float, rounds: int = 3, found: np.ndarray | None = None
+    points: np.ndarray,
+    near: Near,
+    farthest: float,
+    rounds: int = 3,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Approach:
     """Newton's steps along the gradient.
 
     A point is done when the next step would be within rounding. Steps shrink quadratically, so two in a row foretell
-    the next, and its evaluation is spared. Trusted are points whose last step was short. `found` (P, 4) are value and
-    gradient at the start, if known.
+    the next, and its evaluation is spared. Trusted are points whose last step was short. `known`: value and gradient at
+    the start (P, 4), with the leeway there (P,).
     """
     if not farthest > 0 or rounds < 1:
         raise ConstraintError(f"expected farthest > 0 and rounds >= 1, got {farthest} and {rounds}")
@@ -79,10 +93,12 @@ def approach(
     places, fine, gradients = points.copy(), np.zeros(len(points), dtype=bool), np.zeros_like(points)
     going = np.arange(len(points))
     last = np.full(len(points), np.inf)  # length of the step before
-    evaluations = 0
+    evaluations, leeway = 0, np.full(len(points), -1.0) if known is None else known[1].copy()
     for turn in range(rounds):
-        if found is None or turn > 0:
-            found = evaluate_slopes(slopes, places[going])
+        if known is not None and turn == 0:
+            found = known[0]
+        else:
+            found, leeway[going] = evaluate_near(near, places[going], leeway[going])
             evaluations += len(going)
         gradients[going] = found[:, 1:]
         step = newton_steps(found)
@@ -90,6 +106,7 @@ def approach(
         reached = np.linalg.norm(places[going] + step - points[going], axis=1)
         sound = np.isfinite(length) & (length <= np.maximum(0.5 * last[going], rounding)) & (reached <= farthest)
         places[going[sound]] += step[sound]
+        leeway[going[sound]] -= length[sound]
         fine[going] = sound & (length <= 1e-3 * farthest)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             foretold = length if turn == 0 else 10 * length * (length / last[going]) ** 2
@@ -102,14 +119,20 @@ def approach(
 
 def evaluate_slopes(slopes: Slopes, points: np.ndarray) -> np.ndarray:
     """Value and gradient (P, 4) at points (P, 3), in bounded portions; refused if it is anything else."""
-    answer = np.empty((len(points), 4))
+    return evaluate_near(as_near(slopes), points, np.full(len(points), -1.0))[0]
+
+
+def evaluate_near(near: Near, points: np.ndarray, leeway: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of places that were asked before, and what is left of their leeway (P,)."""
+    answer, left = np.empty((len(points), 4)), np.empty(len(points))
     for start in range(0, len(points), CHUNK):
-        portion = points[start : start + CHUNK]
-        found = np.asarray(slopes(portion), dtype=np.float64)
-        if found.shape != (len(portion), 4):
-            raise ConstraintError(f"expected value and gradient ({len(portion)}, 4), the field gave {found.shape}")
-        answer[start : start + CHUNK] = found
-    return answer
+        part = slice(start, start + CHUNK)
+        found, left[part] = near(points[part], leeway[part])
+        found = np.asarray(found, dtype=np.float64)
+        if found.shape != (len(left[part]), 4):
+            raise ConstraintError(f"expected value and gradient ({len(left[part])}, 4), the field gave {found.shape}")
+        answer[part] = found
+    return answer, left
 
 
 def newton_steps(found: np.ndarray) -> np.ndarray:
@@ -129,6 +152,7 @@ def refine(
     tolerance: float = 0.0,
     rounds: int = 3,
     shared: np.ndarray | None = None,
+    near: Near | None = None,
 ) -> Refinement:
     """Split edges at their midpoints and move the midpoints onto the zero set.
 
@@ -136,8 +160,9 @@ def refine(
     four. Where the normals at the vertices are known, those at the ends of an edge foretell how far away it is, by the
     arc that turns from one to the other; only edges that are foretold to be far are looked at. `farthest` bounds the
     way of a midpoint. Vertices there before are not moved. Edges between two vertices that are `shared` (V,) with
-    another mesh stay whole, for it must have the same.
+    another mesh stay whole, for it must have the same. `near`: as in `project`.
     """
+    near = near or as_near(slopes)
     edges = mesh.edges
     known = mesh.attributes.get(NORMALS)
     if tolerance > 0 and known is not None:
@@ -147,13 +172,13 @@ def refine(
     if shared is not None:
         looked &= ~shared[edges].all(axis=1)
     middles = mesh.vertices[edges[looked]].mean(axis=1)
-    found = evaluate_slopes(slopes, middles)
+    found, leeway = evaluate_near(near, middles, np.full(len(middles), -1.0))
     away = np.linalg.norm(newton_steps(found), axis=1)
     far = ~(away <= tolerance) if tolerance > 0 else np.ones(len(middles), dtype=bool)
     chosen = looked.copy()
     chosen[looked] = far
     start = middles[far]
-    way = approach(start, slopes, farthest, rounds, found[far])
+    way = approach(start, near, farthest, rounds, (found[far], leeway[far]))
 
     number = np.full(len(edges), -1)
     number[chosen] = len(mesh.vertices) + np.arange(len(start))

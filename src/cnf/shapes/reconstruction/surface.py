@@ -29,7 +29,7 @@ from scipy.spatial import cKDTree
 import cnf
 from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
-from cnf.shapes.clouds.spacing import Spacing, measure_spacing
+from cnf.shapes.clouds.spacing import NEAREST, Spacing, measure_spacing
 from cnf.shapes.clouds.winding import ROUGH, WindingNumber
 from cnf.shapes.reconstruction.buried import find_buried
 from cnf.solution import Solution
@@ -42,8 +42,12 @@ LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of point
 CLOSED = 0.25  # how far w around a point may be below 1/2 on a closed surface: random areas are off by less
 RARE = 0.05  # share of points that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
+STIRRED, STEEP = (0.003, 0.01, 0.03), 4.0  # spacings that places move, and scales that field and guide part in one
+BESIDE = 1.2  # spacings from the points up to which there is a field that says where the surface is
+LOOSE = 0.65  # spacings from the nearest point up to which the bound is many scales
 PIECE = 1 << 15  # places that are looked at together, by one thread
 Winding = Callable[[np.ndarray], np.ndarray]  # (P, 3) -> (P,)
+Neighbours = tuple[np.ndarray, np.ndarray]  # distances (P, k), ascending, and numbers (P, k) of the nearest points
 AVERAGED = 24  # points whose values are averaged to the local mean of an attribute
 
 
@@ -64,18 +68,17 @@ class Guide:
     rows: np.ndarray | None = None
     buried: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def level(self, x: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    def level(self, x: np.ndarray, apart: np.ndarray, around: Neighbours | None = None) -> np.ndarray:
         """The same at places (P, 3) so many spacings (P,) from the points; nothing jumps, (P,).
 
         The points around speak for a place near them. Farther off, what the rim of a hole has says nothing of its lid.
+        `around`: their nearest points, if these are known.
         """
+        distance, index = around or find_nearest(self.spacing.tree, x)
+        means = np.einsum("pj,pj->p", weigh_nearest(distance), self.means[index])
         if self.closed is None:
-            return local_mean(self.spacing.tree, self.means[:, None], x)[:, 0]
-        levels = np.full(len(x), self.closed)
-        near = np.flatnonzero(apart < FAR)
-        if len(near):
-            beyond = local_mean(self.spacing.tree, self.means[:, None], x[near])[:, 0] - self.closed
-            levels[near] += fade((apart[near] - FIRM) / (FAR - FIRM)) * beyond
+            return means
+        levels: np.ndarray = self.closed + fade((apart - FIRM) / (FAR - FIRM)) * (means - self.closed)
         return levels
 
     def near(self, low: np.ndarray, high: np.ndarray) -> Guide:
@@ -86,6 +89,11 @@ class Guide:
 
 def make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     """That of points (P, 3) with unit normals (P, 3)."""
+    with one_thread_each():  # many small products of matrices
+        return _make_guide(points, normals)
+
+
+def _make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     spacing = measure_spacing(points, normals)
     winding = WindingNumber(points, normals, spacing.areas, SOFT * spacing.widths)
     winding = replace(winding, gathered=winding.sources)
@@ -154,40 +162,93 @@ class Surface:
         """The same, whatever else is asked with it: of the winding number's sums, too, nothing depends on that."""
         return self._bounded(x, 1, self.winding.values_alone)[:, 0]
 
+    def values_to_follow(self, x: np.ndarray) -> np.ndarray:
+        """The same, but beside the points off by up to `ROUGH` supports where the bound holds and zero is farther off.
+
+        What goes through between such places is moved onto the zero set anyway; lids, far from the points, are not
+        always, and where they begin is seen.
+        """
+        return self._bounded(x, 1, rough=True)[:, 0]
+
     def slopes(self, x: np.ndarray) -> np.ndarray:
         """(P, D) -> (P, 1 + D): value and gradient together."""
         return self._bounded(x, 1 + self.points.shape[1])
 
-    def _bounded(self, x: np.ndarray, columns: int, winding: Winding | None = None) -> np.ndarray:
+    def slopes_near(self, x: np.ndarray, leeway: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of places that are asked again and again and move little, with the leeway that each has, (P,).
+
+        `leeway` (P,): how far a place may still move until the bound could have a say. A place that has used it up,
+        what is left being negative, is looked at anew; of all others the field itself is asked, and nothing else.
+        """
+        found = np.empty((len(x), 1 + self.points.shape[1]))
+        left, anew = leeway.copy(), leeway < 0
+        if anew.any():
+            seen = self._bounded(x[anew], found.shape[1], leeway=True)
+            found[anew], left[anew] = seen[:, :-1], seen[:, -1]
+        if not anew.all():
+            self.counted[0] += int(np.sum(~anew))
+            found[~anew] = in_pieces(self._field, x[~anew])
+        return found, left
+
+    def _bounded(
+        self, x: np.ndarray, columns: int, winding: Winding | None = None, rough: bool = False, leeway: bool = False
+    ) -> np.ndarray:
         self.counted[0] += len(x)
         _ = self.guide, self.spacing.tree, self._operator  # made once, before several threads ask for them
-        return in_pieces(lambda piece: self._bounded_piece(piece, columns, winding or self.winding.values), x)
+        how = winding or self.winding.values
+        return in_pieces(lambda piece: self._bounded_piece(piece, columns, how, rough, leeway), x)
 
-    def _bounded_piece(self, x: np.ndarray, columns: int, winding: Winding) -> np.ndarray:
-        distance, apart = self.spacing.measure(x)
-        apart = np.maximum(apart, FAR / REACH * distance / self.support)
+    def _field(self, x: np.ndarray, steep: bool = True) -> np.ndarray:
+        """What was solved for, without a bound: value and gradient (P, 1 + D), or the value alone, (P, 1)."""
+        with torch.no_grad():
+            points = torch.from_numpy(x)
+            found = self.solution.apply(self._operator, points) if steep else self.solution(points)[:, :1]
+            return np.asarray(found.numpy())
+
+    def _bounded_piece(self, x: np.ndarray, columns: int, winding: Winding, rough: bool, leeway: bool) -> np.ndarray:
+        spacing = self.spacing
+        distance, first = (row[:, 0] for row in spacing.tree.query(x, k=[1]))
+        width = spacing.widths[first]
+        beyond = FAR / REACH * distance / self.support
+        look = np.flatnonzero(np.maximum(distance / width, beyond) >= FREE)  # the others are free by their nearest
+        close, index = find_nearest(spacing.tree, x[look])
+        ratios = close[:, :NEAREST] / spacing.widths[index[:, :NEAREST]]
+        apart = np.zeros(len(x))
+        apart[look] = np.maximum(ratios.min(axis=1), beyond[look])
         found = np.zeros((len(x), columns))
         near = apart < FAR
         if near.any():
-            with torch.no_grad():
-                points = torch.from_numpy(x[near])
-                if columns == 1:
-                    found[near] = self.solution(points)[:, :1].numpy()
-                else:
-                    found[near] = self.solution.apply(self._operator, points).numpy()
+            found[near] = self._field(x[near], columns > 1)
         scale = np.maximum(self.support, 2 * distance)
-        bound = BOUND * scale * loosen(apart)
-        off = np.flatnonzero(bound < np.abs(found[:, 0]) + LARGEST * scale)  # elsewhere the bound cannot be reached
-        likely = scale[off] * (self.guide.level(x[off], apart[off]) - self.winding.estimate(x[off]))
-        off = off[np.abs(found[off, 0] - likely) > bound[off] - ROUGH * scale[off]]  # elsewhere it is not
-        guide = scale[off] * (self.guide.level(x[off], apart[off]) - winding(x[off]))
-        beyond = found[off, 0] - guide
-        held = np.abs(beyond) > bound[off]
+        bound = np.full(len(x), np.inf)
+        bound[look] = BOUND * scale[look] * loosen(apart[look])
+        some = np.flatnonzero(bound[look] < np.abs(found[look, 0]) + LARGEST * scale[look])  # others cannot reach it
+        off = look[some]
+        level = self.guide.level(x[off], apart[off], (close[some], index[some]))
+        likely = scale[off] * (level - self.winding.estimate(x[off]))
+        excess = np.abs(found[off, 0] - likely) - bound[off]
+        if leeway:
+            left = np.minimum(LOOSE * width, LOOSE * REACH / FAR * self.support) - distance
+            over = np.abs(found[look, 0]) / scale[look] + LARGEST
+            over[some] = (excess + bound[off]) / scale[off]
+            nearest = spacing.widths[index[np.arange(len(look)), ratios.argmin(axis=1)]]
+            left[look] = nearest * find_leeway(over, apart[look])
+        unclear = excess > -ROUGH * scale[off]  # elsewhere it does not hold
+        if rough:
+            sure = unclear & (excess > ROUGH * scale[off]) & (apart[off] < BESIDE)
+            held = likely + np.copysign(bound[off], found[off, 0] - likely)
+            sure &= np.abs(held) > ROUGH * scale[off]
+            found[off[sure], 0] = held[sure]
+            unclear &= ~sure
+        off, level = off[unclear], level[unclear]
+        guide = scale[off] * (level - winding(x[off]))
+        over = found[off, 0] - guide
+        held = np.abs(over) > bound[off]
         at = off[held]
-        found[at, 0] = guide[held] + np.sign(beyond[held]) * bound[at]
+        found[at, 0] = guide[held] + np.sign(over[held]) * bound[at]
         if columns > 1:  # bound and scale are taken as constant: this serves Newton's steps, not the certificate
             found[at, 1:] = -scale[at, None] * self.winding.slopes(x[at])[:, 1:]
-        return found
+        return np.column_stack([found, left]) if leeway else found
 
     def attributes(self, x: np.ndarray) -> np.ndarray:
         """The other channels, (P, C - 1)."""
@@ -214,24 +275,42 @@ def loosen(apart: np.ndarray) -> np.ndarray:
         return fade((apart - FIRM) / (FAR - FIRM)) / (1 - fade((apart - FREE) / (FIRM - FREE)))
 
 
+def find_leeway(over: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """Spacings that a place may move before the bound could hold it, (P,); -1 if it may already.
+
+    `over` (P,): how far the field is from the guide, in units of the scale; `apart` (P,) spacings from the points.
+    """
+    found = np.full(len(over), -1.0)
+    for spacings in STIRRED:
+        with np.errstate(divide="ignore"):
+            clear = over + ROUGH + STEEP * spacings < BOUND * loosen(apart + spacings)
+        found[clear] = spacings
+    return found
+
+
 def fade(t: np.ndarray) -> np.ndarray:
     """One below 0, zero above 1, twice differentiable in between."""
     t = np.clip(t, 0.0, 1.0)
     return 1 - t**3 * (10 - t * (15 - 6 * t))
 
 
-def nearby(tree: cKDTree, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest points of each place (P, k) and their weights, which sum to one.
+def find_nearest(tree: cKDTree, x: np.ndarray) -> Neighbours:
+    """The points that are averaged at each place (P, 3): their distances (P, k), ascending, and numbers (P, k)."""
+    distance, index = tree.query(x, k=[*range(1, min(AVERAGED + 1, tree.n) + 1)])
+    return distance, index
+
+
+def weigh_nearest(distance: np.ndarray) -> np.ndarray:
+    """Weights (P, k), which sum to one, of the nearest points by their distances (P, k).
 
     The weight of a point vanishes as it ceases to be among the nearest, so nothing jumps.
     """
-    distance, index = tree.query(x, k=[*range(1, min(AVERAGED + 1, tree.n) + 1)])
     last = distance[:, -1:] * (1 + 1e-9) + 1e-300
     weights = (1 - distance / last) ** 2 + 1e-12
-    return index, weights / weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def local_mean(tree: cKDTree, values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Values (n, k) at the points of the tree, averaged around each place x: (P, k)."""
-    index, weights = nearby(tree, x)
-    return np.einsum("pj,pjk->pk", weights, values[index])
+    distance, index = find_nearest(tree, x)
+    return np.einsum("pj,pjk->pk", weigh_nearest(distance), values[index])

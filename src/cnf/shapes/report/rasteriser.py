@@ -85,8 +85,9 @@ def cover(spots: np.ndarray, faces: np.ndarray, side: int) -> Hits:
             level = np.clip((depth - nearest) * spread, 0, 2**30 - 1).astype(np.int64)
             np.minimum.at(best, pixel, (level << 32) | number)  # the depth counts first, then the face
     hit = best < np.iinfo(np.int64).max
-    face = np.full(side * side, -1)
+    face = np.full(side * side, -1, dtype=np.int32)
     face[hit] = best[hit] & (2**32 - 1)
+    del best, groups, order, kind, low, high, extent  # pictures of 1600 x 1600 pixels: memory counts
     depths = np.full(side * side, np.inf)
     pixel = np.flatnonzero(hit)
     weights = np.empty((len(pixel), 3))

@@ -2,12 +2,13 @@
 
 In come a mesh and, if wanted, colours of its vertices and points to mark; out goes a picture with interpolated normals,
 a key light, a fill light, a bright sky and darker folds. NumPy does the drawing, so no graphics library is needed; the
-file needs the extra `viz` (matplotlib).
+file needs the extra `viz` (matplotlib, which brings Pillow and the font).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, minimum_filter
 
 from cnf.errors import ConstraintError, nearest
+from cnf.files import write_atomically
 from cnf.meshes.creased import part_at_creases
 from cnf.meshes.mesh import Mesh
-from cnf.reports.plots import draw
+from cnf.reports.plots import INK, check_pictures
 from cnf.shapes.report.rasteriser import CHUNK, Camera, Hits, aim, cover, dot
 
 # Azimuth and elevation of the eye, in degrees; azimuth 0 looks at the front, 90 at the model's left side.
@@ -62,18 +64,37 @@ def draw_mesh(
 
 def save_panels(rows: Sequence[Sequence[np.ndarray]], path: object, title: str | None = None) -> Path:
     """Save pictures (H, W, 3) of one size, arranged in rows, with a title above."""
+    check_pictures()
+    from PIL import Image
+
     image = np.concatenate([np.concatenate(list(row), axis=1) for row in rows], axis=0)
     height, width = image.shape[:2]
     strip = max(36, height // 16) if title else 0
-    dots = 130  # per inch, as the style of the plots saves
+    page = Image.new("RGB", (width, height + strip), "white")
+    page.paste(Image.fromarray((255 * image).round().astype(np.uint8)), (0, strip))
+    if title:
+        _write_title(page, title, strip)
+    return write_atomically(path, lambda file: page.save(file, format="PNG"))
 
-    def paint(figure: Any) -> None:
-        figure.figimage((255 * image).round().astype(np.uint8), 0, 0, origin="upper")
-        if title:
-            middle = 1 - 0.5 * strip / (height + strip)
-            figure.text(0.5, middle, title, ha="center", va="center", fontsize=0.5 * strip * 72 / dots)
 
-    return draw(path, (width / dots, (height + strip) / dots), paint, layout=None)
+def _write_title(page: Any, title: str, strip: int) -> None:
+    """In the middle of the strip at the top, half as high, or smaller if it is long.
+
+    Pillow writes it with matplotlib's font: matplotlib itself takes a second and copies of the picture for one line.
+    """
+    from PIL import ImageDraw, ImageFont
+
+    place = find_spec("matplotlib")
+    folder = Path(place.origin).parent if place is not None and place.origin else Path()
+    file = folder / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
+
+    def font(size: float) -> Any:
+        return ImageFont.truetype(str(file), size) if file.exists() else ImageFont.load_default(size)
+
+    drawn = ImageDraw.Draw(page)
+    size = 0.5 * strip
+    size *= min(1.0, 0.96 * page.width / max(1.0, drawn.textlength(title, font(size))))
+    drawn.text((page.width / 2, strip / 2), title, INK, font(max(size, 1.0)), anchor="mm")
 
 
 def shade_mesh(
@@ -159,7 +180,7 @@ def _shade(
         back = dot(flat[number[part]], eye) < 0  # the inner side of an open surface
         base = np.array(CLAY, dtype=np.float32) if colours is None else _mix(colours, corners, weights).clip(0, 1)
         light[part] = _light(normal, eye, back, base, camera)
-    light *= _darken_folds(hits.depth, seen)[seen][:, None]
+    light *= _darken_folds(hits.depth, seen)[:, None]
     picture = np.empty((side, side, 3), dtype=np.float32)
     picture[:] = np.array(PAPER, dtype=np.float32)
     picture *= _shadow(camera, vertices, side)[:, :, None]
@@ -207,7 +228,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _darken_folds(depth: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Light that reaches a place between what stands nearer to the eye around it, (S, S), 1 in the open.
+    """Light that reaches the places that are `seen` (S, S) between what stands nearer to the eye, (n,), 1 in the open.
 
     The depth is compared with its own blurred picture at several widths: lower than the surroundings is a fold.
     """
@@ -216,12 +237,16 @@ def _darken_folds(depth: np.ndarray, seen: np.ndarray) -> np.ndarray:
     near, reach = own.min(), max(float(np.ptp(own)), 1e-12)
     relief = np.where(seen, (depth - near) / reach, 0).astype(np.float32)
     there = seen.astype(np.float32)
-    shade = np.zeros_like(relief)
+    shade = np.zeros(len(own), dtype=np.float32)
     for width, strength, coarser in ((side / 200, 0.28, 2), (side / 60, 0.35, 4), (side / 18, 0.22, 8)):
         sigma = width / coarser  # a wide blur needs few pixels
         blurred = gaussian_filter(shrink(relief, coarser), sigma, truncate=3)
         around = blurred / (gaussian_filter(shrink(there, coarser), sigma, truncate=3) + 1e-9)
-        shade += strength * np.clip((relief - enlarge(around, side)) / 0.09, 0, 1)
+        lower = enlarge(around, side)
+        np.subtract(relief, lower, out=lower)
+        lower /= np.float32(0.09)
+        lower = np.clip(lower, 0, 1, out=lower)[seen]
+        shade += np.float32(strength) * lower
     return np.clip(1 - shade, 0.25, 1)
 
 
@@ -241,14 +266,19 @@ def enlarge(image: np.ndarray, side: int) -> np.ndarray:
     low = np.clip(np.floor(steps).astype(np.int64), 0, count - 2)
     part = np.clip(steps - low, 0, 1).astype(image.dtype)
     rows = image[low] * (1 - part)[:, None] + image[low + 1] * part[:, None]
-    return rows[:, low] * (1 - part) + rows[:, low + 1] * part
+    found = np.take(rows, low, axis=1)
+    found *= 1 - part
+    rows = np.take(rows, low + 1, axis=1)
+    rows *= part
+    found += rows
+    return np.asarray(found)
 
 
 def _shadow(camera: Camera, vertices: np.ndarray, side: int) -> np.ndarray:
     """A soft shadow on the ground below the mesh, (S, S), 1 where there is none."""
     ground = vertices[:, 1].min()
     if camera.turn[2, 1] < 0:  # the eye is below the ground
-        return np.ones((side, side))
+        return np.ones((side, side), dtype=np.float32)
     flat = vertices.copy()
     height = flat[:, 1] - ground
     flat[:, 0] += 0.25 * height
@@ -262,7 +292,7 @@ def _shadow(camera: Camera, vertices: np.ndarray, side: int) -> np.ndarray:
     mask = np.zeros((cells, cells))
     np.maximum.at(mask, (row, column), share)
     mask = gaussian_filter(1 - minimum_filter(1 - mask, 3), 4.0)
-    return 1 - 0.45 * np.clip(enlarge(mask, side), 0, 1)
+    return 1 - np.float32(0.45) * np.clip(enlarge(mask.astype(np.float32), side), 0, 1)
 
 
 def _mark(picture: np.ndarray, hits: Hits, camera: Camera, points: np.ndarray) -> None:
