@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from cnf.shapes.reconstruction.clock import Clock, peak_memory
 from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
+    Placed,
     cut_unsupported,
     measure_coverage,
     note_crookedness,
@@ -39,6 +41,7 @@ from cnf.shapes.reconstruction.doubts import (
 from cnf.shapes.reconstruction.drawing import Task, draw
 from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarseness, typical_reach
 from cnf.shapes.reconstruction.measuring import complete_attributes
+from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
 from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
@@ -73,6 +76,24 @@ class Reconstruction:
     @property
     def certificate(self) -> Certificate:
         return self.surface.certificate
+
+    @cached_property
+    def numbers(self) -> MeshNumbers:
+        """What is to be said of the mesh."""
+        return MeshNumbers.of(self.mesh)
+
+    @property
+    def points(self) -> int:
+        return len(self.cloud)
+
+    @property
+    def free(self) -> int:
+        """Points whose normal is not met."""
+        return len(self.cloud.doubtful)
+
+    @property
+    def placed(self) -> Placed:
+        return self.cloud
 
     @property
     def largest_distance(self) -> float:

@@ -83,7 +83,7 @@ def _sort_by_part(surface: PartedSurface, numbers: np.ndarray) -> Iterator[tuple
 
 
 @dataclass(eq=False)
-class _Names:
+class Names:
     """Vertices in sides, by the names under which several pieces know them."""
 
     names: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # ascending
@@ -156,7 +156,7 @@ def _put_together(pieces: list[Piece]) -> tuple[Mesh, np.ndarray]:
 
 def _number(pieces: list[Piece]) -> tuple[list[np.ndarray], int]:
     """Which vertex of the whole each vertex of every piece is, and how many there are."""
-    sides, count, numbers = _Names(), 0, list[np.ndarray]()
+    sides, count, numbers = Names(), 0, list[np.ndarray]()
     for piece in pieces:
         own = np.full(len(piece.vertices), -1)
         own[piece.shared] = sides.find(piece.names)
