@@ -47,14 +47,13 @@ def open_source(path: object) -> Source:
     """The file, if it is of a kind that can be read in pieces and holds points without faces."""
     source = check_source(path, LARGEST)
     ending = source.suffix.lower()
-    openers = {".ply": _open_ply, ".npy": _open_npy, ".las": _open_las, ".laz": _open_las}
-    if ending not in openers:
+    if ending not in PIECEWISE:
         raise FileError(
             f"{source}: files ending in {ending!r} are read whole only; clouds larger than memory are read from "
             "binary .ply, .npy, .las or .laz"
         )
     try:
-        found = openers[ending](source)
+        found = PIECEWISE[ending](source)
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}") from None
     if not found.count:
@@ -91,7 +90,9 @@ def _open_npy(source: Path) -> Source:
     except Exception as error:  # NumPy reads the header as Python's tokens, which fail in many ways
         raise FileError(f"{source} cannot be read as numbers ({type(error).__name__})") from None
     if mapped.ndim != 2 or mapped.dtype.kind not in "biuf" or not mapped.flags.c_contiguous:
-        raise FileError(f"{source} has shape {mapped.shape} of {mapped.dtype}; expected a row of numbers for each point")
+        raise FileError(
+            f"{source} has shape {mapped.shape} of {mapped.dtype}; expected a row of numbers for each point"
+        )
     count, width, start = len(mapped), mapped.shape[1], getattr(mapped, "offset", 0)
     kind = np.dtype((mapped.dtype, (width,)))
     del mapped
@@ -121,3 +122,6 @@ def _blocks(source: Path, kind: np.dtype, start: int, count: int) -> Iterator[np
             if len(rows) != wanted * numbers:
                 raise FileError(f"{source} ends after {first} of {count} points: it was cut short")
             yield rows.reshape(wanted, numbers) if kind.subdtype else rows
+
+
+PIECEWISE = {".ply": _open_ply, ".npy": _open_npy, ".las": _open_las, ".laz": _open_las}  # ending -> how

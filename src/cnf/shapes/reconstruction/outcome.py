@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,18 +36,6 @@ class MeshNumbers:
 class Outcome(Protocol):
     """What `summarise` needs."""
 
-    value_error: float
-    normal_error: float
-    angle: float
-    support: float
-    coverage: Coverage
-    seconds: dict[str, float]
-    memory: float
-    evaluations: int
-    sharpness: Sharpness | None
-    notes: tuple[str, ...]
-    settings: dict[str, Any]
-
     @property
     def certificate(self) -> Certificate: ...
 
@@ -61,3 +50,36 @@ class Outcome(Protocol):
 
     @property
     def placed(self) -> Placed: ...
+
+    @property
+    def value_error(self) -> float: ...
+
+    @property
+    def normal_error(self) -> float: ...
+
+    @property
+    def angle(self) -> float: ...
+
+    @property
+    def support(self) -> float: ...
+
+    @property
+    def coverage(self) -> Coverage: ...
+
+    @property
+    def seconds(self) -> dict[str, float]: ...
+
+    @property
+    def memory(self) -> float: ...
+
+    @property
+    def evaluations(self) -> int: ...
+
+    @property
+    def sharpness(self) -> Sharpness | None: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...

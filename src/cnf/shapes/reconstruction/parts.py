@@ -44,9 +44,7 @@ class Part:
     rows: np.ndarray
 
 
-def cut_into_parts(
-    cells: np.ndarray, shape: tuple[int, int, int], most: int, within: Part | None = None
-) -> list[Part]:
+def cut_into_parts(cells: np.ndarray, shape: tuple[int, int, int], most: int, within: Part | None = None) -> list[Part]:
     """Boxes that fill a grid of this shape, with at most `most` of the points in `cells` (P, 3), so far as cells allow.
 
     Each is halved across the side along which its points reach farthest. `within`: they fill this box alone.
@@ -93,8 +91,13 @@ class Own:
 class Divided(Protocol):
     """A surface whose field is solved part by part, wherever its points are."""
 
-    grid: Grid
-    certificates: dict[int, Certificate]  # of the parts that were solved
+    @property
+    def grid(self) -> Grid: ...
+
+    @property
+    def certificates(self) -> dict[int, Certificate]:
+        """Of the parts that were solved."""
+        ...
 
     def corners(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Cells of a part: from the first up to, not including, the second, both (3,)."""

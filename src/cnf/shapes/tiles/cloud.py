@@ -103,7 +103,7 @@ class TiledCloud:
                 at = left[sure]
                 distance[at], places[at] = far[sure], points[index[sure]]
                 for column, value in zip(columns, values, strict=True):
-                    column[at] = value[index[sure]].reshape(len(at), k, -1)
+                    column[at] = value[index[sure]].reshape(len(at), k, column.shape[2])
                 left = left[~sure]
             margin *= GROWTH
         return distance, places, tuple(columns)

@@ -101,7 +101,10 @@ class CoverPortion:
 
 
 def _lay(cloud: TiledCloud, portions: int, folder: Folder, executor: Executor, report: Report) -> None:
-    parts = [{name: found[name] for name in ("centres", "reach", "counts")} for found in folder.pieces("cover", range(portions))]
+    parts = [
+        {name: found[name] for name in ("centres", "reach", "counts")}
+        for found in folder.pieces("cover", range(portions))
+    ]
     centres, reach, counts = (np.concatenate([part[name] for part in parts]) for name in ("centres", "reach", "counts"))
     portion = np.repeat(np.arange(portions), [len(part["counts"]) for part in parts])
     starts = np.concatenate([np.cumsum(part["counts"]) - part["counts"] for part in parts])
@@ -111,7 +114,9 @@ def _lay(cloud: TiledCloud, portions: int, folder: Folder, executor: Executor, r
     for turn in range(ROUNDS):
         radii = choose_radii(centres, reach, BLEND.overlap, BLEND.follow_density)
         changed = np.flatnonzero(radii != measured)
-        held[changed] = _ask(CountHeld, f"crowded {turn}", cloud, centres[changed], radii[changed], folder, executor, report)
+        held[changed] = _ask(
+            CountHeld, f"crowded {turn}", cloud, centres[changed], radii[changed], folder, executor, report
+        )
         measured[changed] = radii[changed]
         crowded = np.flatnonzero((held > CROWDED * BLEND.size) & (counts > 1))
         if not len(crowded):

@@ -67,7 +67,9 @@ def enter(
             _write_records(source, records.make(), centre, scale, -1.0 if flip else 1.0)
             folder.note("read", {"rows": records.count})
         cloud = _sort(records, "sort", folder, sizes, names, executor, report)
-        folder.run("same", FindSame(cloud, 2 * max(merge, SAME), str(folder.path)), range(cloud.tiles), executor, report)
+        folder.run(
+            "same", FindSame(cloud, 2 * max(merge, SAME), str(folder.path)), range(cloud.tiles), executor, report
+        )
         joined = folder.note("joined", _join_same(cloud, folder, records))
     assert joined is not None
     if joined["dropped"]:
@@ -188,7 +190,9 @@ def _sort(
         folder.note(f"{step} portions", kept)
     cloud = TiledCloud(str(folder.path), count, int(kept["level"]), names)
     portions = [Portion(a, b, c, Column(path, n, records.width)) for a, b, c, path, n in kept["portions"]]
-    folder.run(step, SortPortion(cloud, tuple(portions), str(folder.path / step)), range(len(portions)), executor, report)
+    folder.run(
+        step, SortPortion(cloud, tuple(portions), str(folder.path / step)), range(len(portions)), executor, report
+    )
     boxes = np.concatenate([piece["boxes"] for piece in folder.pieces(step, range(len(portions)))])
     np.save(folder.path / "boxes.npy", boxes, allow_pickle=False)
     return cloud
@@ -311,4 +315,3 @@ def _join_same(cloud: TiledCloud, folder: Folder, records: Column) -> dict[str, 
 def _blocks(rows: Column) -> Iterator[np.ndarray]:
     for first in range(0, rows.count, AT_ONCE):
         yield rows.read(first, min(first + AT_ONCE, rows.count))
-

@@ -89,7 +89,8 @@ class MeasureSpacing:
     folder: str
 
     def __call__(self, tile: int) -> None:
-        cloud, low, high = self.cloud, *self.cloud.boxes[tile]
+        cloud = self.cloud
+        low, high = cloud.boxes[tile]
         points, ranks = cloud.read("points", tile), cloud.read("ranks", tile)
         margin = 3 * cloud.expected_radius(points, SEARCHED)
         for last in (False, True):

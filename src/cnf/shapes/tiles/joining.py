@@ -50,7 +50,9 @@ class Joint:
     rims: int = 0  # sides of faces without a neighbour, before caps
     crowded: int = 0  # edges in more than two faces, or in two that do not run through it in opposite ways
     sides: int = 0  # of all faces of the pieces
-    inner: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))  # rim vertices: number, distance, spacings, loop
+    inner: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, 4))
+    )  # rim vertices: number, distance, spacings, loop
 
     def number(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Of the vertices of a piece: which of the mesh they are (V,), -1 for none, and which are new (V,) bool."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from cnf.certificate.certificate import Certificate
 from cnf.certificate.findings import Findings
@@ -23,7 +24,7 @@ from cnf.errors import CnfError, ConstraintError
 from cnf.execution import Executor, open_executor
 from cnf.files import as_path, check_writable, hash_file, write_atomically
 from cnf.shapes.clouds.preparation import SAME, Prepared
-from cnf.shapes.files.pieces import Source, open_source
+from cnf.shapes.files.pieces import open_source
 from cnf.shapes.files.writing import PlyTable, name_columns
 from cnf.shapes.reconstruction.band import Grid, lay_grid
 from cnf.shapes.reconstruction.clock import Clock, peak_memory
@@ -231,7 +232,9 @@ def _lead_on(surface: TiledSurface, steps: list[tuple[str, list[int]]], folder: 
             own = beyond[np.all((cells >= lower) & (cells < upper), axis=1)]
             for before, members in steps if len(own) else ():
                 if number in members:
-                    own = np.setdiff1d(own, np.concatenate(PieceFile(folder.file_of(before, number)).take("cells", "entries")))
+                    own = np.setdiff1d(
+                        own, np.concatenate(PieceFile(folder.file_of(before, number)).take("cells", "entries"))
+                    )
             if len(own):
                 found[str(number)] = own
         keep(path, found)
@@ -298,8 +301,6 @@ def _note_missed(pieces: list[PieceFile], grid: Grid, total: int) -> list[str]:
     missed = np.concatenate([piece.take("missed")[0] for piece in pieces])
     if not len(missed):
         return []
-    from scipy.spatial import cKDTree
-
     apart = np.full(len(missed), np.inf)
     for piece in pieces:
         (vertices,) = piece.take("vertices")
@@ -310,11 +311,3 @@ def _note_missed(pieces: list[PieceFile], grid: Grid, total: int) -> list[str]:
         f"{off.sum()} of {total} points are not on the mesh, but up to {apart.max():.2g} from it: they lie in parts "
         f"thinner than the grid step {grid.step:.3g}; raise the resolution to see them"
     ] * bool(off.any())
-
-
-def can_be_read_in_pieces(path: Path) -> Source | None:
-    """The file as a source, if it is of such a kind; None if it is read whole only."""
-    try:
-        return open_source(path)
-    except CnfError:
-        return None
