@@ -14,7 +14,7 @@ import numpy as np
 
 from cnf.errors import FileError
 from cnf.meshes.decoded import Decoded, check_finite
-from cnf.meshes.ply import check_promise, decode_vertices, names
+from cnf.meshes.ply import Table, check_promise, decode_vertices, names
 from cnf.meshes.ply_header import LONGEST, Element, read_header
 from cnf.reading.sources import check_source
 from cnf.shapes.files.scans import check_las, find_package, iterate_las
@@ -78,7 +78,7 @@ def _open_ply(source: Path) -> Source:
 
     def read() -> Iterator[Decoded]:
         for rows in _blocks(source, kind, start, vertices.count):
-            table = {p.name: (rows[p.name], None) for p in vertices.properties}
+            table: Table = {p.name: (rows[p.name], None) for p in vertices.properties}
             yield decode_vertices(table, Element("vertex", len(rows), vertices.properties), source, None, ())
 
     return Source(source, vertices.count, read)

@@ -111,11 +111,8 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     farthest, spacings = float(distance.max()), float(apart.max())
     bare = mesh.faces[(apart > limit)[mesh.faces].all(axis=1)]
     bare_distance = distance[bare].max(axis=1)
-    return Coverage(
-        *(farthest, spacings, limit),
-        *measure_bare(mesh.vertices, bare, bare_distance, mesh.area),
-        sparse,
-    )
+    share, places, box, empty = measure_bare(mesh.vertices, bare, bare_distance, mesh.area)
+    return Coverage(farthest, spacings, limit, share, places, box, empty, sparse)
 
 
 def measure_bare(

@@ -83,7 +83,7 @@ class TiledCloud:
         return tuple(np.concatenate(part) for part in kept)
 
     def nearest(self, x: np.ndarray, k: int, *names: str) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-        """Distances (P, k) of the k nearest points to places (P, 3) that lie together, the points (P, k, 3), columns."""
+        """Of the k nearest points to places (P, 3) that lie together: distances (P, k), points (P, k, 3), columns."""
         k = min(k, self.count)
         distance, places = np.full((len(x), k), np.inf), np.empty((len(x), k, 3))
         columns = [np.empty((len(x), k, max(1, self.column(name).width))) for name in names]

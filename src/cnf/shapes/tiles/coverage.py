@@ -1,4 +1,4 @@
-"""How far a joined mesh goes from the points: `measure_coverage`, from what the pieces saw and the caps between them."""
+"""How far a joined mesh goes from the points: `measure_coverage`, from what the pieces saw, and the caps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A reconstruction of a cloud that memory does not hold: file in, file out, resumable.
 
-In come the name of a file and a limit of memory; out go a mesh in a file and a `TiledReconstruction`. Every step is done
-by tiles, here, in processes or on Dask, and leaves its results in a folder beside the mesh; the next run with the same
-command goes on there, and the mesh is the same.
+In come the name of a file and a limit of memory; out go a mesh in a file and a `TiledReconstruction`. Every step is
+done by tiles, here, in processes or on Dask, and leaves its results in a folder beside the mesh; the next run with the
+same command goes on there, and the mesh is the same.
 """
 
 from __future__ import annotations
