@@ -43,6 +43,7 @@ from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarsenes
 from cnf.shapes.reconstruction.measuring import complete_attributes
 from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
+from cnf.shapes.reconstruction.pieces import MeshPart
 from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
 
@@ -170,38 +171,41 @@ def reconstruct(
             "snap, or sharp"
         )
     clock = Clock()
-    tell("checking the points")
-    cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
-    if cloud.dimension != 3:
-        raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
-    if not cloud.trusted.any():
-        raise CnfError(
-            f"the estimated normals of all {len(cloud)} points are doubtful, so nothing says where inside is; "
-            "give normals, or more points"
-        )
-    clock.stop("preparation")
-    chosen = solver if solver != "auto" else "blend"
-    neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
-    radius = support if support is not None else typical_reach(cloud.points, neighbours)
-    notes = [*cloud.notes, *note_crookedness(cloud)]
-    notes += note_unevenness(cloud, neighbours) if chosen != "blend" else []
-    task = Task(
-        cloud=cloud,
-        mode=normals_mode,
-        solver=chosen,
-        support=radius,
-        offset=offset,
-        resolution=resolution,
-        flatness=flatness,
-        snap=snap,
-        sharp=angle,
-        close=close,
-        part=part or PART,
-        tell=tell,
-        clock=clock,
-    )
     executor = open_executor(workers)
     with executor if executor is not workers else nullcontext():  # one that was given goes on
+        tell("checking the points")
+        given = points if isinstance(points, Prepared) else as_cloud(points, normals, seed)
+        if len(given) > 2 * (part or PART):
+            executor.warm_up(MeshPart.__module__)
+        cloud = given if isinstance(given, Prepared) else prepare_cloud(given, most, seed=seed)
+        if cloud.dimension != 3:
+            raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
+        if not cloud.trusted.any():
+            raise CnfError(
+                f"the estimated normals of all {len(cloud)} points are doubtful, so nothing says where inside is; "
+                "give normals, or more points"
+            )
+        clock.stop("preparation")
+        chosen = solver if solver != "auto" else "blend"
+        neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
+        radius = support if support is not None else typical_reach(cloud.points, neighbours)
+        notes = [*cloud.notes, *note_crookedness(cloud)]
+        notes += note_unevenness(cloud, neighbours) if chosen != "blend" else []
+        task = Task(
+            cloud=cloud,
+            mode=normals_mode,
+            solver=chosen,
+            support=radius,
+            offset=offset,
+            resolution=resolution,
+            flatness=flatness,
+            snap=snap,
+            sharp=angle,
+            close=close,
+            part=part or PART,
+            tell=tell,
+            clock=clock,
+        )
         drawing = draw(task, executor)
     mesh, surface, step = drawing.mesh, drawing.surface, drawing.step
     notes += [*note_coarseness(step, radius), *note_thinness(cloud, step), *drawing.notes]

@@ -50,11 +50,14 @@ def mesh_parts(
     visited = [none for _ in surface.parts]
     while waiting:
         found: list[Piece | None] = [None for _ in waiting]
-        with closing(executor.run(work, waiting)) as running:  # whatever happens here, workers end what they are at
+        sizes = [len(surface.parts[asked.number].rows) for asked in waiting]
+        order = np.argsort(-np.array(sizes), kind="stable")  # the largest first, so that workers end together
+        given = [waiting[place] for place in order]
+        with closing(executor.run(work, given)) as running:  # whatever happens here, workers end what they are at
             for number, piece in running:
                 if isinstance(piece, Failed):
                     piece.raise_error()
-                found[number] = piece
+                found[order[number]] = piece
                 done = sum(one is not None for one in found)
                 report(f"part {done} of {len(waiting)}: {len(piece.faces)} faces")
         made = [piece for piece in found if piece is not None]

@@ -117,6 +117,7 @@ def reconstruct_tiles(
         tell(f"going on with what is in {folder.path}")
     executor = open_executor(workers)
     with executor if executor is not workers else nullcontext():  # one that was given goes on
+        executor.warm_up(MeshTile.__module__)
         entered = enter(given, folder, sizes, merge, flip, executor, tell)
         clock.stop("preparation")
         guided = guide(entered, neighbours or NEIGHBOURS["blend"], folder, executor, tell)
