@@ -23,7 +23,8 @@ from cnf.shapes.tiles.entering import Entered, levels_within
 from cnf.shapes.tiles.folder import Folder, keep
 from cnf.threads import one_thread_each
 
-STRAY = 0.02  # share of a tile's points that may be looked at one by one
+EVEN = 1.7  # times the radius expected to hold so many points, within which they are looked for at first
+STRAY = 4.0  # times the usual one, from which on a point is looked at by itself
 AROUND = 400  # points around one of these
 Report = Callable[[str], None]
 
@@ -92,17 +93,18 @@ class MeasureSpacing:
         cloud = self.cloud
         low, high = cloud.boxes[tile]
         points, ranks = cloud.read("points", tile), cloud.read("ranks", tile)
-        margin = 3 * cloud.expected_radius(points, SEARCHED)
-        for last in (False, True):
+        margin = 3 * EVEN * cloud.expected_radius(points, SEARCHED)
+        while True:
             rows, around, normals = cloud.region(low - margin, high + margin, "normals")
             spacing = measure_spacing(around, normals)
             own = np.flatnonzero((rows >= cloud.bounds[tile]) & (rows < cloud.bounds[tile + 1]))
             distance = spacing.tree.query(points, k=[2, min(SEARCHED + 1, len(around))])[0]
             # A neighbour of a point is no farther than a third of the margin, and so its own are all there.
             unsure = np.flatnonzero(distance[:, 1] > margin / 3) if len(around) < cloud.count else own[:0]
-            if last or len(unsure) <= STRAY * len(points):
+            wanted = 3.001 * min(distance[:, 1].max(), STRAY * float(np.median(distance[:, 1])))
+            if not len(unsure) or wanted <= margin:
                 break
-            margin = 3 * float(np.quantile(distance[:, 1], 1 - STRAY / 2))
+            margin = wanted
         areas, widths = spacing.areas[own], spacing.widths[own]
         for row in unsure:  # far from others: what is around these is looked for tile by tile
             far, places, (facing,) = cloud.nearest(points[row : row + 1], AROUND, "normals")
