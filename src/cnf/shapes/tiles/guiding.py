@@ -57,7 +57,10 @@ def guide(entered: Entered, neighbours: int, folder: Folder, executor: Executor,
         folder.note("tree", {})
     folder.run("reach", MeasureReach(cloud, path), tiles, executor, report)
     if cloud.level:
-        reached = np.max([piece["reach"] for piece in folder.pieces("reach", tiles)], axis=0)
+        reached = np.zeros(2**cloud.level - 1)
+        for tile, piece in zip(tiles, folder.pieces("reach", tiles), strict=True):
+            above = [2**k - 1 + (tile >> (cloud.level - k)) for k in range(cloud.level)]
+            reached[above] = np.maximum(reached[above], piece["reach"])
         cloud.node_column("radii").write(0, reached)
     looked = LookInside(cloud, entered.every(max(1, cloud.count // LOOKED))[:, 1:4], path)
     folder.run("inside", looked, range(-1, looked.pieces), executor, report)
@@ -170,11 +173,11 @@ class MeasureReach:
 
     def __call__(self, tile: int) -> None:
         cloud, points = self.cloud, self.cloud.read("points", tile)
-        found = np.zeros(2**cloud.level - 1)
+        found = np.zeros(cloud.level)
         for level in range(cloud.level):
             node = 2**level - 1 + (tile >> (cloud.level - level))
             centre = cloud.node_column("centres").read(node, node + 1)
-            found[node] = reach_of(points, centre, np.array([0, len(points)]))[0]
+            found[level] = reach_of(points, centre, np.array([0, len(points)]))[0]
         keep(Path(self.folder) / "reach" / f"{tile}.npz", {"reach": found})
 
 
