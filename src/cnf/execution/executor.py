@@ -57,6 +57,9 @@ class Executor(ABC):
     def share(self, value: Any) -> Shared[Any]:
         """Make a value known to all workers: plain data, dataclasses and arrays."""
 
+    def warm_up(self, module: str) -> None:  # noqa: B027  (this process has loaded what it needs)
+        """Have workers load a module meanwhile: what they start with takes seconds that nobody need wait for."""
+
     def close(self) -> None:  # noqa: B027  (there may be nothing to end)
         """End what was started."""
 

@@ -6,6 +6,7 @@ on one machine any, on several one of a file system that they have in common.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from collections.abc import Generator, Iterable
@@ -44,6 +45,7 @@ class Dask(Executor):
         except ImportError:
             raise CnfError("Dask is not installed: pip install 'constrained-neural-fields[dask]'") from None
         self.folder, self._folders, self._started = folder, list[SharedFolder](), list[Any]()
+        self._warming: list[Future] = []  # forgotten ones would be cancelled
         if isinstance(where, Client):
             self.client = where
         elif isinstance(where, str):
@@ -111,6 +113,10 @@ class Dask(Executor):
                 for future in numbers:
                     future.cancel()
 
+    def warm_up(self, module: str) -> None:
+        for address in self.client.scheduler_info(n_workers=-1)["workers"]:
+            self._warming.append(self.client.submit(_load, module, workers=[address], pure=False))
+
     def share(self, value: Any) -> Shared[Any]:
         self._folders.append(SharedFolder.begin(self.folder))
         folder = self._folders[-1].path
@@ -123,10 +129,16 @@ class Dask(Executor):
         return file_arrays(value, folder)
 
     def close(self) -> None:
+        self._warming.clear()
         while self._folders:
             self._folders.pop().remove()
         while self._started:
             self._started.pop(0).close()
+
+
+def _load(module: str) -> None:
+    """What a worker does while there is nothing else."""
+    importlib.import_module(module)
 
 
 def _do(work: Work, piece: Any) -> Any:

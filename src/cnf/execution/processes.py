@@ -6,6 +6,7 @@ is left to the parent, which ends its workers. A piece whose worker is lost is d
 
 from __future__ import annotations
 
+import importlib
 import math
 import multiprocessing
 import os
@@ -65,7 +66,7 @@ class Processes(Executor):
                     given = again.popleft() if again else _next(source)
                     if given is None:
                         break
-                    worker = self._idle.pop() if self._idle else Worker.start(self.threads, self.environment)
+                    worker = self._idle.pop() if self._idle else self._start()
                     busy[worker.pipe] = worker
                     worker.give(work, given)
                 if not busy:
@@ -97,6 +98,13 @@ class Processes(Executor):
             return None
         worker.stop()
         return Answer(Failed(f"stopped after {self.timeout:g} s"))
+
+    def _start(self, module: str = "") -> Worker:
+        return Worker.start(self.threads, self.environment, module)
+
+    def warm_up(self, module: str) -> None:
+        if not self.fresh:
+            self._idle += [self._start(module) for _ in range(self.workers - len(self._idle))]
 
     def share(self, value: Any) -> Shared[Any]:
         self._folders.append(SharedFolder.begin())
@@ -142,11 +150,11 @@ class Worker:
     began: float = math.inf  # when it did the piece: loading libraries does not count
 
     @staticmethod
-    def start(threads: int, environment: dict[str, str]) -> Worker:
-        """A process with so many threads."""
+    def start(threads: int, environment: dict[str, str], module: str = "") -> Worker:
+        """A process with so many threads, which loads a module before it is given anything."""
         context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pools
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(threads, there), daemon=True)
+        process = context.Process(target=_serve, args=(threads, there, module), daemon=True)
         before = {name: os.environ.get(name) for name in environment}
         os.environ.update(environment)  # libraries read it as they are loaded
         try:
@@ -191,10 +199,12 @@ class Worker:
         self.process.join()
 
 
-def _serve(threads: int, pipe: connection.Connection) -> None:
+def _serve(threads: int, pipe: connection.Connection, module: str) -> None:
     """What a worker does: pieces as they come, until there are no more."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    if module:
+        importlib.import_module(module)
     work: Any = None
     while True:
         try:

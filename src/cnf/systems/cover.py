@@ -26,7 +26,7 @@ def cover_points(
     `follow_density`: kernels are narrower where points lie close, and wider where they lie apart. `tree`: of the
     points, if there is one.
     """
-    leaves = _halved(points, [np.arange(points.shape[0])], size)
+    leaves = halve_points(points, [np.arange(points.shape[0])], size)
     tree = cKDTree(points) if tree is None else tree
     for _ in range(ROUNDS):  # parts that reach across a gap have balls full of strangers: cut them at the gap
         cover = _balls(points, leaves, overlap, follow_density)
@@ -37,7 +37,7 @@ def cover_points(
             break
         kept = [leaf for leaf, full in zip(leaves, crowded, strict=True) if not full]
         leaves = kept + [
-            half for leaf, full in zip(leaves, crowded, strict=True) if full for half in _cut(points, leaf)
+            half for leaf, full in zip(leaves, crowded, strict=True) if full for half in cut_at_gap(points, leaf)
         ]
     cover = _balls(points, leaves, overlap, follow_density)
     if not follow_density:
@@ -49,11 +49,15 @@ def _measure_stretch(tree: cKDTree, centres: np.ndarray, size: int) -> np.ndarra
     """How much closer than on average the points around each centre lie (T,): 1 everywhere on an even cloud."""
     if tree.n <= 2 * size:  # that many neighbours are all there are: they say nothing about the density
         return np.ones(len(centres))
-    reach = tree.query(centres, k=[2 * size])[0][:, 0]
+    return stretch_of(tree.query(centres, k=[2 * size])[0][:, 0])
+
+
+def stretch_of(reach: np.ndarray) -> np.ndarray:
+    """The same from the distances (T,) within which there are so many points."""
     return np.exp(np.mean(np.log(reach))) / reach
 
 
-def _halved(points: np.ndarray, parts: list[np.ndarray], size: int) -> list[np.ndarray]:
+def halve_points(points: np.ndarray, parts: list[np.ndarray], size: int) -> list[np.ndarray]:
     leaves: list[np.ndarray] = []
     while parts:
         halves = []
@@ -70,7 +74,7 @@ def _halved(points: np.ndarray, parts: list[np.ndarray], size: int) -> list[np.n
     return leaves
 
 
-def _cut(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
+def cut_at_gap(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
     """Two parts, on either side of the widest gap along any axis."""
     sorted_along = [leaf[np.argsort(points[leaf, axis], kind="stable")] for axis in range(points.shape[1])]
     gaps = [np.diff(points[order, axis]) for axis, order in enumerate(sorted_along)]
@@ -80,14 +84,24 @@ def _cut(points: np.ndarray, leaf: np.ndarray) -> list[np.ndarray]:
 
 
 def _balls(points: np.ndarray, leaves: list[np.ndarray], overlap: float, follow_density: bool) -> Balls:
+    centres, reach = measure_leaves(points, leaves)
+    return Balls(centres, choose_radii(centres, reach, overlap, follow_density), np.ones(len(reach)))
+
+
+def measure_leaves(points: np.ndarray, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of the box around each part of the points (T, D), and how far they are from it (T,)."""
     order, counts = np.concatenate(leaves), np.array([leaf.shape[0] for leaf in leaves])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     own = points[order]
     centres = (np.minimum.reduceat(own, starts) + np.maximum.reduceat(own, starts)) / 2
     away = np.linalg.norm(own - np.repeat(centres, counts, axis=0), axis=1)
-    reach = np.maximum.reduceat(away, starts)
+    return centres, np.maximum.reduceat(away, starts)
+
+
+def choose_radii(centres: np.ndarray, reach: np.ndarray, overlap: float, follow_density: bool) -> np.ndarray:
+    """Of balls around parts (T,): somewhat larger than these, and none much smaller than those around it."""
     least = SMALLEST * _typical(centres, reach, follow_density)
-    return Balls(centres, np.maximum(reach, least) * max(overlap, LEAST), np.ones(len(reach)))
+    return np.maximum(reach, least) * max(overlap, LEAST)
 
 
 def _typical(centres: np.ndarray, reach: np.ndarray, follow_density: bool) -> np.ndarray | float:

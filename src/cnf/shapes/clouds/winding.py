@@ -110,7 +110,7 @@ class Sources:
             taken.append((group[small], node[small]))
             last = ~small & (node >= inner)
             leaf = node[last] - inner
-            held = np.diff(self.leaves)[leaf]
+            held = self.leaves[leaf + 1] - self.leaves[leaf]
             within = np.arange(held.sum()) - np.repeat(np.cumsum(held) - held, held)
             taken.append((np.repeat(group[last], held), self.count + np.repeat(self.leaves[leaf], held) + within))
             onward = ~small & (node < inner)
@@ -174,11 +174,21 @@ def _divide(points: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
 
     There are 2^k portions: each is halved across its widest side, k times.
     """
+    depth = tree_depth(len(points), largest)
+    order = divide(points, [bounds_at(len(points), level) for level in range(depth)])
+    return order, bounds_at(len(points), depth)
+
+
+def tree_depth(count: int, largest: int) -> int:
+    """How often so many points are halved until at most `largest` are together."""
+    return max(0, int(np.ceil(np.log2(max(count, 1) / largest))))
+
+
+def divide(points: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
+    """An order of the points in which, for the bounds of each level, each portion is sorted along its widest side."""
     count = len(points)
-    depth = max(0, int(np.ceil(np.log2(max(count, 1) / largest))))
     order = np.arange(count)
-    for level in range(depth):
-        bounds = _bounds(count, level)
+    for bounds in levels:
         moved = points[order]
         owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         sides = np.maximum.reduceat(moved, bounds[:-1]) - np.minimum.reduceat(moved, bounds[:-1])
@@ -187,7 +197,7 @@ def _divide(points: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
         wide = np.maximum(sides[np.arange(len(axis)), axis], np.finfo(float).tiny)
         share = (moved[np.arange(count), axis[owner]] - low[owner]) / wide[owner]  # 0 to 1
         order = order[np.argsort(owner + 0.999 * share)]  # one number to sort by, in half the time of two
-    return order, _bounds(count, depth)
+    return order
 
 
 def _part_wide_ones(x: np.ndarray, bounds: np.ndarray) -> np.ndarray:
@@ -200,7 +210,8 @@ def _part_wide_ones(x: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return np.union1d(bounds, within)
 
 
-def _bounds(count: int, level: int) -> np.ndarray:
+def bounds_at(count: int, level: int) -> np.ndarray:
+    """Of the 2^level equal portions of so many points."""
     return np.arange(2**level + 1) * count // 2**level
 
 
@@ -209,30 +220,47 @@ def _gather(points: np.ndarray, flow: np.ndarray, areas: np.ndarray, widths: np.
     order, leaves = _divide(points, LEAF)
     depth, count = int(np.log2(len(leaves) - 1)), len(points)
     points, flow, areas, soft = points[order], flow[order], areas[order], widths[order] ** 2
-    weights, centres, flows, spreads, softness = _sum_leaves(points, flow, areas, soft, leaves)
-    levels = [(centres, flows, spreads, softness)]
-    for _ in range(depth):
-        middle, both = centres, weights.reshape(-1, 2)
-        weights = both.sum(axis=1)
-        share = both / weights[:, None]  # (n, 2)
-        centres = np.einsum("nk,nkd->nd", share, middle.reshape(-1, 2, 3))
-        spreads = (spreads + _symmetric(flows, middle - np.repeat(centres, 2, axis=0))).reshape(-1, 2, 6).sum(axis=1)
-        flows = flows.reshape(-1, 2, 3).sum(axis=1)
-        softness = (share * softness.reshape(-1, 2)).sum(axis=1)
-        levels.append((centres, flows, spreads, softness))
-    levels.reverse()
-    radii = [_reach_of(points, centres, _bounds(count, level)) for level, (centres, *_) in enumerate(levels)]
-    nodes = [np.concatenate(column) for column in zip(*levels, strict=True)]
+    levels = [bounds_at(count, level) for level in range(depth + 1)]
+    nodes = [np.concatenate(column) for column in zip(*sum_up(points, flow, areas, soft, levels), strict=True)]
     return Sources(
-        centres=np.concatenate([nodes[0], points]),
-        radii=np.concatenate(radii),
-        flow=np.concatenate([nodes[1], flow]),
-        spread=nodes[2],
-        softness=np.concatenate([nodes[3], soft]),
+        centres=np.concatenate([nodes[1], points]),
+        radii=nodes[5],
+        flow=np.concatenate([nodes[2], flow]),
+        spread=nodes[3],
+        softness=np.concatenate([nodes[4], soft]),
         leaves=leaves,
         order=order,
         count=2 ** (depth + 1) - 1,
     )
+
+
+Nodes = tuple[np.ndarray, ...]  # weights, centres, flow, spread and softness of some nodes, and their radii
+
+
+def sum_up(
+    points: np.ndarray, flow: np.ndarray, areas: np.ndarray, soft: np.ndarray, levels: Sequence[np.ndarray]
+) -> list[Nodes]:
+    """The nodes of a tree, from its root on: points (n, 3) that are sorted lie between the bounds of each level."""
+    nodes = _sum_leaves(points, flow, areas, soft, levels[-1])
+    found = [nodes]
+    for _ in levels[:-1]:
+        nodes = join_pairs(nodes)
+        found.append(nodes)
+    found.reverse()
+    return [(*nodes, reach_of(points, nodes[1], bounds)) for nodes, bounds in zip(found, levels, strict=True)]
+
+
+def join_pairs(nodes: Nodes) -> Nodes:
+    """The nodes of which each two neighbours are the halves, without radii."""
+    weights, centres, flows, spreads, softness = nodes[:5]
+    both = weights.reshape(-1, 2)
+    weights = both.sum(axis=1)
+    share = both / weights[:, None]  # (n, 2)
+    middle = centres
+    centres = np.einsum("nk,nkd->nd", share, middle.reshape(-1, 2, 3))
+    spreads = (spreads + _symmetric(flows, middle - np.repeat(centres, 2, axis=0))).reshape(-1, 2, 6).sum(axis=1)
+    flows = flows.reshape(-1, 2, 3).sum(axis=1)
+    return weights, centres, flows, spreads, (share * softness.reshape(-1, 2)).sum(axis=1)
 
 
 def _sum_leaves(
@@ -251,7 +279,7 @@ def _sum_leaves(
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def _reach_of(points: np.ndarray, centres: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def reach_of(points: np.ndarray, centres: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The largest distance of a portion's points from its centre, (n,)."""
     square, owner = np.zeros(len(points)), np.repeat(np.arange(len(centres)), np.diff(bounds))
     for axis in range(3):  # one coordinate at a time: this is the largest array of the tree

@@ -17,9 +17,10 @@ from cnf.reports.terminal import Scheduler, Seed, Workers, choose_workers, open_
 if TYPE_CHECKING:
     from cnf.shapes.clouds.cloud import PointCloud
     from cnf.shapes.clouds.preparation import Prepared
+    from cnf.shapes.reconstruction.outcome import Outcome
     from cnf.shapes.reconstruction.reconstruct import Reconstruction
 
-STAGES = 9
+STAGES, TILED_STAGES = 9, 40
 
 
 def reconstruct(
@@ -65,6 +66,13 @@ def reconstruct(
     ] = None,
     workers: Workers = 1,
     scheduler: Scheduler = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Most memory of each process, such as 4GB; clouds that need more are done by tiles on disk.",
+        ),
+    ] = None,
     merge: Annotated[
         float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
     ] = 1e-9,
@@ -102,6 +110,23 @@ def reconstruct(
         raise CnfError(f"--turn is an angle in degrees; got {turn:g}")
     if up.lstrip("-") not in ("x", "y", "z"):
         raise CnfError(f"--up is x, y or z, with a minus sign if it points down; got {up!r}")
+    placed: dict[str, Any] = {
+        **{"resolution": resolution, "neighbours": neighbours, "support": support, "flatness": flatness},
+        **{"part": part, "workers": choose_workers(workers, scheduler)},
+    }
+    if memory is not None and is_larger(cloud, memory):
+        whole = {
+            "--points": points is not None,
+            "--snap": snap,
+            "--sharp": sharp or sharp_angle is not None,
+            "--refine": refine > 0,
+            "--open": open_rims,
+            "--normals": normals != "exact",
+            "--solver": solver not in ("auto", "blend"),
+        }
+        refuse_whole([name for name, given in whole.items() if given], memory)
+        make_tiles(cloud, target, memory, merge=merge, flip=flip, **placed)
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
         given = read_cloud(cloud, sample, seed)
@@ -109,19 +134,14 @@ def reconstruct(
         prepared = prepare_cloud(turned(given) if flip else given, most=points, seed=seed, merge=merge)
     made = make_surface(
         prepared,
-        resolution=resolution,
         normals_mode=normals,
         solver=solver,
-        neighbours=neighbours,
-        support=support,
         offset=offset,
         snap=snap,
         sharp=sharp if sharp_angle is None else sharp_angle,
-        flatness=flatness,
         refinements=refine,
         close=not open_rims,
-        part=part,
-        workers=choose_workers(workers, scheduler),
+        **placed,
     )
     say(f"\nwritten: {', '.join(map(str, write_results(made, target, look)))}")
     check_exact(made)
@@ -153,7 +173,56 @@ def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
     return made
 
 
-def check_exact(made: Reconstruction) -> None:
+def is_larger(cloud: Path, memory: str) -> bool:
+    """Whether the points of a file need more memory than that."""
+    from cnf.shapes.files.pieces import PIECEWISE, open_source
+    from cnf.shapes.tiles.sizes import fits, read_memory
+
+    limit = read_memory(memory)
+    if cloud.suffix.lower() in PIECEWISE:
+        return not fits(open_source(cloud).count, limit)
+    if cloud.exists() and cloud.stat().st_size > limit:
+        raise CnfError(
+            f"{cloud} has more bytes than --memory {memory}, and files of its kind are read whole only; write it as "
+            f"{', '.join(PIECEWISE)}"
+        )
+    return False
+
+
+def refuse_whole(options: list[str], memory: str) -> None:
+    """What needs the whole mesh, or the whole cloud, in memory."""
+    if options:
+        raise CnfError(
+            f"{', '.join(options)}: not for clouds that need more than --memory {memory}, which are done by tiles; "
+            "leave it out, or give more memory"
+        )
+
+
+def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
+    """Reconstruct by tiles on disk, with a display of the steps; the mesh and its numbers are written."""
+    from cnf.reports.progress import part
+    from cnf.shapes.report.summary import summarise, write_summary
+    from cnf.shapes.tiles.folder import Folder
+    from cnf.shapes.tiles.run import reconstruct_tiles
+
+    with part(open_console(), "reconstruction", TILED_STAGES) as shown, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
+        try:
+            made = reconstruct_tiles(cloud, target, memory, report=shown.step, **settings)
+        except BaseException:
+            if (kept := Folder.beside(target).path).exists():
+                say(f"finished tiles are kept in {kept}: the same command goes on with them")
+            raise
+        shown.result = f"{made.points} points, {made.numbers.faces} faces"
+    for note in dict.fromkeys(made.notes):
+        say(f"note: {note}")
+    say(f"\n{summarise(made)}")
+    numbers = write_summary(made, target.with_suffix(".json"))
+    say(f"\nwritten: {target}, {numbers}")
+    check_exact(made)
+
+
+def check_exact(made: Outcome) -> None:
     if not made.certificate.exact:
         raise CnfError(f"the mesh was written, but the conditions do not hold: {made.certificate.advice()}")
 

@@ -6,7 +6,7 @@ has room for. Of what else is said of a point, colours, intensity and normals ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ from cnf.reading.sources import show
 SHORTEST, HEAD = 227, 375  # bytes of the headers of LAS 1.0 and 1.4
 PER_BYTE = 4  # packed points: real ones take several bytes each, and two bits are less than any has
 CHUNK = 1 << 20  # points at a time
-COLOURS = ("red", "green", "blue")
+COLOURS, NORMALS = ("red", "green", "blue"), ("normalx", "normaly", "normalz")
 
 
 def read_las(source: Path) -> Decoded:
@@ -103,25 +103,43 @@ def check_las(source: Path) -> int:
 
 def decode_las(laspy: Any, source: Path, count: int) -> Decoded:
     """Points, colours and intensity; normals where an extra column of that name has them."""
-    with laspy.open(str(source)) as file:
-        if file.header.are_points_compressed and not laspy.LazBackend.detect_available():
-            raise MissingExtraError.of(f"{source}: LAZ files need a package that unpacks them", "lazrs", "formats")
-        if file.header.point_count != count:
-            raise FileError(f"{source} changed while it was read")
-        names = {name.lower().replace("_", ""): name for name in file.header.point_format.dimension_names}
-        wanted = [names[key] for key in (*COLOURS, "intensity", "normalx", "normaly", "normalz") if key in names]
-        parts: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
-        for points in file.chunk_iterator(CHUNK):
-            place = np.stack([np.asarray(points[axis], dtype=np.float64) for axis in "xyz"], axis=1)
-            parts.append((place, {name: np.asarray(points[name]) for name in wanted}))
+    parts = list(_las_columns(laspy, source, CHUNK))
     if sum(len(place) for place, _ in parts) != count:
         raise FileError(f"{source} promises {count} points, but has fewer: it was cut short or is damaged")
     if not parts:
         raise FileError(f"{source} holds no points")
-    columns = {name: np.concatenate([values[name] for _, values in parts]) for name in wanted}
-    found = {key: columns[name].astype(np.float64) for key, name in names.items() if name in columns}
-    normals = stack(found, "normalx", "normaly", "normalz")
+    found = {key: np.concatenate([values[key] for _, values in parts]) for key in parts[0][1]}
+    normals = stack(found, *NORMALS)
     return Decoded(np.concatenate([place for place, _ in parts]), normals, None, attributes_of(found))
+
+
+def iterate_las(laspy: Any, source: Path, most: int) -> Iterator[Decoded]:
+    """The same, at most so many points at a time; columns that are zero in all of the file are left out."""
+    used: dict[str, float] = {}
+    for _, values in _las_columns(laspy, source, most):
+        used |= {name: max(used.get(name, 0.0), float(column.max(initial=0))) for name, column in values.items()}
+    largest = max((used.get(name, 0.0) for name in COLOURS), default=0.0)
+    for place, values in _las_columns(laspy, source, most):
+        attributes = {}
+        if largest and all(name in values for name in COLOURS):
+            attributes["colours"] = np.stack([values[name] for name in COLOURS], axis=1) / (
+                65535 if largest > 255 else 255
+            )
+        if used.get("intensity"):
+            attributes["intensity"] = values["intensity"]
+        yield Decoded(place, stack(values, *NORMALS), None, attributes)
+
+
+def _las_columns(laspy: Any, source: Path, most: int) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Places (n, 3) and what is used of the rest, by lower-case names (n,)."""
+    with laspy.open(str(source)) as file:
+        if file.header.are_points_compressed and not laspy.LazBackend.detect_available():
+            raise MissingExtraError.of(f"{source}: LAZ files need a package that unpacks them", "lazrs", "formats")
+        names = {name.lower().replace("_", ""): name for name in file.header.point_format.dimension_names}
+        wanted = [key for key in (*COLOURS, "intensity", *NORMALS) if key in names]
+        for points in file.chunk_iterator(most):
+            place = np.stack([np.asarray(points[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+            yield place, {key: np.asarray(points[names[key]]).astype(np.float64) for key in wanted}
 
 
 # ---- E57

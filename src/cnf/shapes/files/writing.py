@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -88,25 +89,50 @@ def name_columns(points: np.ndarray, attributes: dict[str, np.ndarray]) -> list[
 def write_ply(target: Path, points: np.ndarray, attributes: dict[str, np.ndarray], faces: np.ndarray | None) -> None:
     """Binary, little endian; colours as bytes, everything else as double."""
     columns = name_columns(points, attributes)
-    bytes_ = {name for name, values in columns if name in PLAIN_COLOURS and _is_share(values)}
-    layout = [(name, "u1" if name in bytes_ else "<f8") for name, _ in columns]
-    rows = np.empty(len(points), dtype=layout)
-    for name, values in columns:
-        rows[name] = np.rint(values * 255) if name in bytes_ else values
-    lines = ["ply", "format binary_little_endian 1.0", "comment written by cnf", f"element vertex {len(points)}"]
-    for name, kind in layout:
-        if not name.isascii():
-            raise FileError(f"PLY files name attributes in ASCII; rename {name!r}")
-        lines.append(f"property {'uchar' if kind == 'u1' else 'double'} {name}")
-    if faces is not None:
-        lines += [f"element face {len(faces)}", "property list uchar int vertex_indices"]
-    with target.open("wb") as file:
-        file.write("\n".join([*lines, "end_header", ""]).encode())
-        rows.tofile(file)
+    shares = {name for name, values in columns if name in PLAIN_COLOURS and _is_share(values)}
+    table = PlyTable(tuple(name for name, _ in columns), frozenset(shares))
+    rows = table.fill(values for _, values in columns)
+    table.write(target, len(points), [rows], None if faces is None else len(faces), [] if faces is None else [faces])
+
+
+@dataclass(frozen=True)
+class PlyTable:
+    """The columns of vertices in a PLY file; those in `shares`, from 0 to 1, become bytes."""
+
+    names: tuple[str, ...]
+    shares: frozenset[str]
+
+    @property
+    def layout(self) -> list[tuple[str, str]]:
+        return [(name, "u1" if name in self.shares else "<f8") for name in self.names]
+
+    def fill(self, columns: Iterable[np.ndarray]) -> np.ndarray:
+        """Rows of the file, from a column (n,) for each name."""
+        given = list(columns)
+        rows = np.empty(len(given[0]), dtype=self.layout)
+        for name, values in zip(self.names, given, strict=True):
+            rows[name] = np.rint(values * 255) if name in self.shares else values
+        return rows
+
+    def write(
+        self, target: Path, count: int, rows: Iterable[np.ndarray], faces: int | None, corners: Iterable[np.ndarray]
+    ) -> None:
+        """The file, from `count` rows and so many faces (n, 3), each in pieces of any size; None: points alone."""
+        lines = ["ply", "format binary_little_endian 1.0", "comment written by cnf", f"element vertex {count}"]
+        for name, kind in self.layout:
+            if not name.isascii():
+                raise FileError(f"PLY files name attributes in ASCII; rename {name!r}")
+            lines.append(f"property {'uchar' if kind == 'u1' else 'double'} {name}")
         if faces is not None:
-            triangles = np.empty(len(faces), dtype=[("count", "u1"), ("corners", "<i4", 3)])
-            triangles["count"], triangles["corners"] = 3, faces
-            triangles.tofile(file)
+            lines += [f"element face {faces}", "property list uchar int vertex_indices"]
+        with target.open("wb") as file:
+            file.write("\n".join([*lines, "end_header", ""]).encode())
+            for some in rows:
+                some.tofile(file)
+            for some in corners:
+                triangles = np.empty(len(some), dtype=[("count", "u1"), ("corners", "<i4", 3)])
+                triangles["count"], triangles["corners"] = 3, some
+                triangles.tofile(file)
 
 
 def _is_share(values: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ is nothing to tell, and a `Coverage`: how far the mesh goes from the points, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -27,6 +28,19 @@ ALLOWED = 1.5  # spacings from every point, from which on it is always told; a n
 SCATTER, ONE = 6.0, 3.0  # standard deviations of what chance leaves beyond, and squares of the spacing in one large gap
 LISTED = 3  # places without support whose sizes are told one by one
 LEEWAY = 0.4  # spacings beyond the largest gap that chance leaves, from which on a vertex has no support
+
+
+class Placed(Protocol):
+    """What knows the way back to the coordinates of the input."""
+
+    def to_input(self, points: np.ndarray) -> np.ndarray:
+        """From scaled coordinates (P, D)."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """Of one unit."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +72,7 @@ class Coverage:
     empty: np.ndarray  # (places,) diameters of the largest balls without points around a vertex there, descending
     sparse: Sparse
 
-    def say(self, cloud: Prepared) -> str:
+    def say(self, cloud: Placed) -> str:
         """What is farther than `ALLOWED` spacings from the points, in a line, whether there is any or not."""
         sparse = self.sparse
         if sparse.farthest is None:
@@ -70,7 +84,7 @@ class Coverage:
             f"{100 * sparse.chance:.2g} %"
         )
 
-    def describe(self, cloud: Prepared) -> list[str]:
+    def describe(self, cloud: Placed) -> list[str]:
         """Notes on what is unsupported, and on more gaps than chance leaves, in the coordinates of the input."""
         if self.box is None:
             return [] if self.sparse.by_chance else [f"{self.say(cloud)}: there are more gaps than that explains"]
@@ -96,25 +110,29 @@ def measure_coverage(mesh: Mesh, spacing: Spacing) -> Coverage:
     sparse = _measure_sparse(mesh, distance, apart, spacing.tree.n)
     farthest, spacings = float(distance.max()), float(apart.max())
     bare = mesh.faces[(apart > limit)[mesh.faces].all(axis=1)]
-    if not len(bare):
-        return Coverage(farthest, spacings, limit, 0.0, 0, None, np.empty(0), sparse)
-    areas = Mesh(mesh.vertices, bare).areas
-    ends = np.concatenate([bare[:, [0, 1]], bare[:, [1, 2]]])
-    graph = coo_matrix((np.ones(len(ends), dtype=bool), (ends[:, 0], ends[:, 1])), shape=(len(mesh.vertices),) * 2)
-    part = np.unique(connected_components(graph, directed=False)[1][bare[:, 0]], return_inverse=True)[1]
-    largest = mesh.vertices[bare[part == np.argmax(np.bincount(part, weights=areas))]].reshape(-1, 3)
+    bare_distance = distance[bare].max(axis=1)
+    share, places, box, empty = measure_bare(mesh.vertices, bare, bare_distance, mesh.area)
+    return Coverage(farthest, spacings, limit, share, places, box, empty, sparse)
+
+
+def measure_bare(
+    vertices: np.ndarray, faces: np.ndarray, distance: np.ndarray, area: float
+) -> tuple[float, int, np.ndarray | None, np.ndarray]:
+    """Faces (F, 3) that no point speaks for, at most so far from the points (F,): see `Coverage`.
+
+    Their share of an area, how many places they make, the box around the largest, diameters of what is empty there.
+    """
+    if not len(faces):
+        return 0.0, 0, None, np.empty(0)
+    areas = Mesh(vertices, faces).areas
+    ends = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])
+    graph = coo_matrix((np.ones(len(ends), dtype=bool), (ends[:, 0], ends[:, 1])), shape=(len(vertices),) * 2)
+    part = np.unique(connected_components(graph, directed=False)[1][faces[:, 0]], return_inverse=True)[1]
+    largest = vertices[faces[part == np.argmax(np.bincount(part, weights=areas))]].reshape(-1, 3)
     empty = np.zeros(part.max() + 1)
-    np.maximum.at(empty, part, 2 * distance[bare].max(axis=1))
-    return Coverage(
-        farthest,
-        spacings,
-        limit,
-        float(areas.sum() / mesh.area),
-        len(empty),
-        np.stack([largest.min(axis=0), largest.max(axis=0)]),
-        np.sort(empty)[::-1],
-        sparse,
-    )
+    np.maximum.at(empty, part, 2 * distance)
+    box = np.stack([largest.min(axis=0), largest.max(axis=0)])
+    return float(areas.sum() / area), len(empty), box, np.sort(empty)[::-1]
 
 
 def _measure_sparse(mesh: Mesh, distance: np.ndarray, apart: np.ndarray, count: int) -> Sparse:
@@ -123,20 +141,28 @@ def _measure_sparse(mesh: Mesh, distance: np.ndarray, apart: np.ndarray, count: 
     So of `count` squares of the spacing so many are left on average; a gap counts for one to three, so that scatters
     by more than its root.
     """
+    off = apart > ALLOWED
+    shares = np.bincount(mesh.faces.ravel(), np.repeat(mesh.areas / 3, 3), len(mesh.vertices))[off]  # of each vertex
+    farthest = mesh.vertices[np.argmax(apart)] if off.any() else None
+    return sum_sparse(int(off.sum()), shares, distance[off], apart[off], mesh.area, farthest, count)
+
+
+def sum_sparse(
+    vertices: int,
+    shares: np.ndarray,
+    distance: np.ndarray,
+    apart: np.ndarray,
+    area: float,
+    farthest: np.ndarray | None,
+    count: int,
+) -> Sparse:
+    """From the shares of the area (n,) that so many vertices have which are so far from `count` points (n,)."""
     chance = float(np.exp(-np.pi * ALLOWED**2))
     explained = count * chance + SCATTER * np.sqrt(count * chance) + ONE
-    off = apart > ALLOWED
-    if not off.any():
+    if not vertices:
         return Sparse(0, 0.0, 0.0, chance, explained, None)
-    shares = np.bincount(mesh.faces.ravel(), np.repeat(mesh.areas / 3, 3), len(mesh.vertices))[off]  # of each vertex
-    return Sparse(
-        int(off.sum()),
-        float(shares.sum() / mesh.area),
-        float(np.sum(shares / (distance[off] / apart[off]) ** 2)),
-        chance,
-        explained,
-        mesh.vertices[np.argmax(apart)],
-    )
+    cells = float(np.sum(shares / (distance / apart) ** 2))
+    return Sparse(vertices, float(shares.sum() / area), cells, chance, explained, farthest)
 
 
 def cut_unsupported(mesh: Mesh, spacing: Spacing) -> Mesh:

@@ -24,8 +24,12 @@ def choose_resolution(size: float, spacing: Spacing) -> int:
 
     Facets are off by the square of the step: of very many points, faces as large as their spacing are fine enough.
     """
-    wide = min(STEP * max(1.0, spacing.tree.n / PLENTY) ** GROWTH, WIDEST)
-    step = wide * float(np.quantile(spacing.widths, DENSE))
+    return count_nodes(size, spacing.tree.n, float(np.quantile(spacing.widths, DENSE)))
+
+
+def count_nodes(size: float, points: int, width: float) -> int:
+    """The same for so many points, `width` being the spacing where they lie close."""
+    step = min(STEP * max(1.0, points / PLENTY) ** GROWTH, WIDEST) * width
     return int(np.clip(np.ceil(size / step) + 1, COARSEST, FINEST)) if step > 0 else FINEST
 
 

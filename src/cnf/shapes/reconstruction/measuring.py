@@ -52,8 +52,10 @@ def complete_attributes(surface: Surface | PartedSurface, cloud: Prepared, mesh:
     return {**attributes_at(surface, cloud, mesh.vertices), NORMALS: normals}
 
 
-def attributes_at(surface: Surface | PartedSurface, cloud: Prepared, vertices: np.ndarray) -> dict[str, np.ndarray]:
-    """The attributes at vertices (V, 3), within the range of those given."""
+def attributes_at(
+    surface: Surface | PartedSurface, cloud: Prepared, vertices: np.ndarray, ranges: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """The attributes at vertices (V, 3), within the range of those given, or within `ranges` (2, k) of all of them."""
     if not cloud.attributes or not len(vertices):
         return {name: np.empty((len(vertices), values.shape[1])) for name, values in cloud.attributes.items()}
     tree, rows, start, result = surface.spacing.tree, surface.guide.rows, 0, {}
@@ -61,6 +63,7 @@ def attributes_at(surface: Surface | PartedSurface, cloud: Prepared, vertices: n
     for name, values in cloud.attributes.items():
         stop = start + values.shape[1]
         found = local_mean(tree, values if rows is None else values[rows], vertices) + beyond[:, start:stop]
-        result[name] = np.clip(found, values.min(axis=0), values.max(axis=0))
+        low, high = (values.min(axis=0), values.max(axis=0)) if ranges is None else ranges[:, start:stop]
+        result[name] = np.clip(found, low, high)
         start = stop
     return result

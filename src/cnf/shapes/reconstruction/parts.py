@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from cnf.shapes.clouds.preparation import Prepared
 from cnf.shapes.clouds.spacing import Spacing
 from cnf.shapes.reconstruction.band import Grid
 from cnf.shapes.reconstruction.conditions import BLEND, solve_surface
+from cnf.shapes.reconstruction.measuring import attributes_at
 from cnf.shapes.reconstruction.surface import REACH, Guide, Surface, local_mean, rows_in_box
 from cnf.solution import Solution
 from cnf.solvers.balls import Balls
@@ -42,12 +44,13 @@ class Part:
     rows: np.ndarray
 
 
-def cut_into_parts(cells: np.ndarray, shape: tuple[int, int, int], most: int) -> list[Part]:
+def cut_into_parts(cells: np.ndarray, shape: tuple[int, int, int], most: int, within: Part | None = None) -> list[Part]:
     """Boxes that fill a grid of this shape, with at most `most` of the points in `cells` (P, 3), so far as cells allow.
 
-    Each is halved across the side along which its points reach farthest.
+    Each is halved across the side along which its points reach farthest. `within`: they fill this box alone.
     """
-    waiting = [Part(np.zeros(3, dtype=np.int64), np.array(shape, dtype=np.int64) - 1, np.arange(len(cells)))]
+    whole = Part(np.zeros(3, dtype=np.int64), np.array(shape, dtype=np.int64) - 1, np.arange(len(cells)))
+    waiting = [within or whole]
     found = []
     while waiting:
         part = waiting.pop()
@@ -73,6 +76,44 @@ def _halve(cells: np.ndarray) -> tuple[int, int] | None:
             if below.any() and not below.all():
                 return int(axis), plane
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """The points in the cells of a part, with normals, which of these are conditions, and their numbers."""
+
+    points: np.ndarray
+    normals: np.ndarray
+    trusted: np.ndarray
+    rows: np.ndarray
+
+
+class Divided(Protocol):
+    """A surface whose field is solved part by part, wherever its points are."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+    @property
+    def certificates(self) -> dict[int, Certificate]:
+        """Of the parts that were solved."""
+        ...
+
+    def corners(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Cells of a part: from the first up to, not including, the second, both (3,)."""
+        ...
+
+    def own(self, number: int) -> Own:
+        """The points in a part."""
+        ...
+
+    def solve(self, number: int) -> Surface:
+        """The surface of one part."""
+        ...
+
+    def attributes_near(self, local: Surface, vertices: np.ndarray) -> dict[str, np.ndarray]:
+        """Attributes at places of the part that was solved last."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +155,17 @@ class PartedSurface:
     @cached_property
     def _last(self) -> dict[int, Surface]:
         return {}
+
+    def corners(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        part = self.parts[number]
+        return part.lower, part.upper
+
+    def own(self, number: int) -> Own:
+        rows = self.parts[number].rows
+        return Own(self.points[rows], self.normals[rows], self.cloud.trusted[rows], rows)
+
+    def attributes_near(self, local: Surface, vertices: np.ndarray) -> dict[str, np.ndarray]:
+        return attributes_at(local, self.cloud, vertices)
 
     def solve(self, number: int) -> Surface:
         """The surface of one part."""

@@ -21,8 +21,8 @@ from cnf.shapes.reconstruction.band import Band, Portion, follow
 from cnf.shapes.reconstruction.clock import Clock
 from cnf.shapes.reconstruction.cubes import triangulate_named
 from cnf.shapes.reconstruction.doubts import MISSED
-from cnf.shapes.reconstruction.measuring import Errors, attributes_at, measure_at_points
-from cnf.shapes.reconstruction.parts import PartedSurface
+from cnf.shapes.reconstruction.measuring import Errors, measure_at_points
+from cnf.shapes.reconstruction.parts import Divided
 from cnf.shapes.reconstruction.refinement import NORMALS, project, refine
 from cnf.shapes.reconstruction.surface import Surface
 
@@ -61,7 +61,7 @@ class Piece:
 class MeshPart:
     """The work: of a surface, followed up to `reach` from the points, with faces as flat as `flatness` steps."""
 
-    surface: Shared[PartedSurface]
+    surface: Shared[Divided]
     reach: float
     flatness: float
 
@@ -69,18 +69,19 @@ class MeshPart:
         clock, whole = Clock(), self.surface.open()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ViolationWarning)  # all parts are judged together
-            part, local = whole.parts[asked.number], whole.solve(asked.number)
+            (lower, upper), local = whole.corners(asked.number), whole.solve(asked.number)
         before = local.counted[0]
         clock.stop("solve")
-        rows = part.rows if asked.first else part.rows[:0]
-        errors = measure_at_points(local, whole.points[rows], whole.normals[rows], whole.cloud.trusted[rows])
+        own, some = whole.own(asked.number), slice(None) if asked.first else slice(0)
+        points, rows = own.points[some], own.rows[some]
+        errors = measure_at_points(local, points, own.normals[some], own.trusted[some])
         clock.stop("certificate")
-        portion = Portion(part.lower, part.upper, asked.entries, local.values_alone)
-        band = follow(local.values, whole.points[rows], whole.grid, self.reach, None, portion, local.spacing.tree)
+        portion = Portion(lower, upper, asked.entries, local.values_alone)
+        band = follow(local.values, points, whole.grid, self.reach, None, portion, local.spacing.tree)
         clock.stop("extraction")
         mesh, names = self._mesh(local, band, portion, clock)
-        attributes = {NORMALS: mesh.attributes[NORMALS], **attributes_at(local, whole.cloud, mesh.vertices)}
-        seeded, missed = _hold_against(mesh, whole.points, rows, whole.grid.step)
+        attributes = {NORMALS: mesh.attributes[NORMALS], **whole.attributes_near(local, mesh.vertices)}
+        seeded, missed = _hold_against(mesh, points, rows, whole.grid.step)
         clock.stop("attributes")
         shared = np.flatnonzero(names >= 0)
         return Piece(
@@ -128,8 +129,8 @@ def _on_sides(portion: Portion, names: np.ndarray, shape: tuple[int, int, int]) 
 
 
 def _hold_against(mesh: Mesh, points: np.ndarray, rows: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices nearest to the points of these rows, and the rows that are farther than points on a mesh are."""
+    """The vertices nearest to points (n, 3), and those of their rows that are farther than points on a mesh are."""
     if not len(mesh.vertices):
         return np.empty(0, np.int64), rows
-    apart, nearest = cKDTree(mesh.vertices).query(points[rows])
+    apart, nearest = cKDTree(mesh.vertices).query(points)
     return np.unique(nearest).astype(np.int64), rows[apart > MISSED * step]

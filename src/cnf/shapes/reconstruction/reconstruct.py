@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from cnf.shapes.reconstruction.clock import Clock, keep_memory, peak_memory
 from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import (
     Coverage,
+    Placed,
     cut_unsupported,
     measure_coverage,
     note_crookedness,
@@ -40,7 +42,9 @@ from cnf.shapes.reconstruction.doubts import (
 from cnf.shapes.reconstruction.drawing import Task, draw
 from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarseness, typical_reach
 from cnf.shapes.reconstruction.measuring import complete_attributes
+from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
+from cnf.shapes.reconstruction.pieces import MeshPart
 from cnf.shapes.reconstruction.refinement import refine
 from cnf.shapes.reconstruction.surface import Surface
 
@@ -74,6 +78,24 @@ class Reconstruction:
     @property
     def certificate(self) -> Certificate:
         return self.surface.certificate
+
+    @cached_property
+    def numbers(self) -> MeshNumbers:
+        """What is to be said of the mesh."""
+        return MeshNumbers.of(self.mesh)
+
+    @property
+    def points(self) -> int:
+        return len(self.cloud)
+
+    @property
+    def free(self) -> int:
+        """Points whose normal is not met."""
+        return len(self.cloud.doubtful)
+
+    @property
+    def placed(self) -> Placed:
+        return self.cloud
 
     @property
     def largest_distance(self) -> float:
@@ -151,38 +173,41 @@ def reconstruct(
         )
     clock = Clock()
     keep_memory()
-    tell("checking the points")
-    cloud = points if isinstance(points, Prepared) else prepare_cloud(as_cloud(points, normals, seed), most, seed=seed)
-    if cloud.dimension != 3:
-        raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
-    if not cloud.trusted.any():
-        raise CnfError(
-            f"the estimated normals of all {len(cloud)} points are doubtful, so nothing says where inside is; "
-            "give normals, or more points"
-        )
-    clock.stop("preparation")
-    chosen = solver if solver != "auto" else "blend"
-    neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
-    radius = support if support is not None else typical_reach(cloud.points, neighbours)
-    notes = [*cloud.notes, *note_crookedness(cloud)]
-    notes += note_unevenness(cloud, neighbours) if chosen != "blend" else []
-    task = Task(
-        cloud=cloud,
-        mode=normals_mode,
-        solver=chosen,
-        support=radius,
-        offset=offset,
-        resolution=resolution,
-        flatness=flatness,
-        snap=snap,
-        sharp=angle,
-        close=close,
-        part=part or PART,
-        tell=tell,
-        clock=clock,
-    )
     executor = open_executor(workers)
     with executor if executor is not workers else nullcontext():  # one that was given goes on
+        tell("checking the points")
+        given = points if isinstance(points, Prepared) else as_cloud(points, normals, seed)
+        if len(given) > 2 * (part or PART):
+            executor.warm_up(MeshPart.__module__)
+        cloud = given if isinstance(given, Prepared) else prepare_cloud(given, most, seed=seed)
+        if cloud.dimension != 3:
+            raise CnfError("surfaces go through points in 3D; for curves in the plane there is `cnf shape 2d`")
+        if not cloud.trusted.any():
+            raise CnfError(
+                f"the estimated normals of all {len(cloud)} points are doubtful, so nothing says where inside is; "
+                "give normals, or more points"
+            )
+        clock.stop("preparation")
+        chosen = solver if solver != "auto" else "blend"
+        neighbours = NEIGHBOURS[chosen] if neighbours is None else neighbours
+        radius = support if support is not None else typical_reach(cloud.points, neighbours)
+        notes = [*cloud.notes, *note_crookedness(cloud)]
+        notes += note_unevenness(cloud, neighbours) if chosen != "blend" else []
+        task = Task(
+            cloud=cloud,
+            mode=normals_mode,
+            solver=chosen,
+            support=radius,
+            offset=offset,
+            resolution=resolution,
+            flatness=flatness,
+            snap=snap,
+            sharp=angle,
+            close=close,
+            part=part or PART,
+            tell=tell,
+            clock=clock,
+        )
         drawing = draw(task, executor)
     mesh, surface, step = drawing.mesh, drawing.surface, drawing.step
     notes += [*note_coarseness(step, radius), *note_thinness(cloud, step), *drawing.notes]

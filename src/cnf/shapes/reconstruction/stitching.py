@@ -50,11 +50,14 @@ def mesh_parts(
     visited = [none for _ in surface.parts]
     while waiting:
         found: list[Piece | None] = [None for _ in waiting]
-        with closing(executor.run(work, waiting)) as running:  # whatever happens here, workers end what they are at
+        sizes = [len(surface.parts[asked.number].rows) for asked in waiting]
+        order = np.argsort(-np.array(sizes), kind="stable")  # the largest first, so that workers end together
+        given = [waiting[place] for place in order]
+        with closing(executor.run(work, given)) as running:  # whatever happens here, workers end what they are at
             for number, piece in running:
                 if isinstance(piece, Failed):
                     piece.raise_error()
-                found[number] = piece
+                found[order[number]] = piece
                 done = sum(one is not None for one in found)
                 report(f"part {done} of {len(waiting)}: {len(piece.faces)} faces")
         made = [piece for piece in found if piece is not None]
@@ -83,7 +86,7 @@ def _sort_by_part(surface: PartedSurface, numbers: np.ndarray) -> Iterator[tuple
 
 
 @dataclass(eq=False)
-class _Names:
+class Names:
     """Vertices in sides, by the names under which several pieces know them."""
 
     names: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # ascending
@@ -156,7 +159,7 @@ def _put_together(pieces: list[Piece]) -> tuple[Mesh, np.ndarray]:
 
 def _number(pieces: list[Piece]) -> tuple[list[np.ndarray], int]:
     """Which vertex of the whole each vertex of every piece is, and how many there are."""
-    sides, count, numbers = _Names(), 0, list[np.ndarray]()
+    sides, count, numbers = Names(), 0, list[np.ndarray]()
     for piece in pieces:
         own = np.full(len(piece.vertices), -1)
         own[piece.shared] = sides.find(piece.names)

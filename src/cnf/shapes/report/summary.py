@@ -7,18 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cnf.files import write_text
+from cnf.shapes.reconstruction.outcome import Outcome
 from cnf.shapes.reconstruction.reconstruct import Reconstruction
 from cnf.shapes.report.shaded import draw_mesh
 
 
-def summarise(made: Reconstruction) -> str:
+def summarise(made: Outcome) -> str:
     """Several lines: certificate, mesh, time and memory."""
-    mesh, sizes = made.mesh, f"{len(made.mesh.vertices)} vertices, {len(made.mesh.faces)} faces"
-    closed = "watertight" if mesh.is_watertight else f"open ({mesh.boundary_edges} edges on rims)"
+    mesh, coverage = made.numbers, made.coverage
+    sizes = f"{mesh.vertices} vertices, {mesh.faces} faces"
+    closed = "watertight" if mesh.watertight else f"open ({mesh.boundary_edges} edges on rims)"
     parts = f"{mesh.components} part" + ("s" if mesh.components != 1 else "")
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in made.seconds.items() if seconds >= 0.05)
-    free = len(made.cloud.doubtful)
-    where = f" at the {len(made.cloud) - free} that have one to meet" if free else ""
+    free = made.free
+    where = f" at the {made.points - free} that have one to meet" if free else ""
     normals = (
         f"normals to {made.normal_error:.1e} (worst |grad d - n|){where}"
         if made.settings["normals"] == "exact"
@@ -27,20 +29,20 @@ def summarise(made: Reconstruction) -> str:
     lines = [
         str(made.certificate),
         "",
-        f"at the {len(made.cloud)} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
+        f"at the {made.points} points of a shape of size 2: values to {made.value_error:.1e}, {normals}",
         f"mesh: {sizes}, {closed}, {parts}, Euler number {mesh.euler}",
-        f"farthest from the points: {made.largest_distance:.2g}, or {made.largest_distance_spacings:.1f} spacings of "
-        f"those there; unsupported: {100 * made.unsupported_area:.2g} % of the area",
+        f"farthest from the points: {coverage.distance:.2g}, or {coverage.spacings:.1f} spacings of "
+        f"those there; unsupported: {100 * coverage.unsupported:.2g} % of the area",
         *tell_sharpness(made),
-        made.coverage.say(made.cloud),
+        coverage.say(made.placed),
         f"support {made.support:.4g} (the shape has size 2), {made.evaluations} evaluations of the field",
-        f"time: {made.total_seconds:.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB"
+        f"time: {sum(made.seconds.values()):.1f} s ({stages}); peak memory of the process {made.memory:.2f} GB"
         + ("" if made.settings.get("workers", 1) == 1 else ", its workers not counted"),
     ]
     return "\n".join(lines)
 
 
-def tell_sharpness(made: Reconstruction) -> list[str]:
+def tell_sharpness(made: Outcome) -> list[str]:
     """One line on sharp edges, if they were asked for."""
     found = made.sharpness
     if found is None:
@@ -53,9 +55,9 @@ def tell_sharpness(made: Reconstruction) -> list[str]:
     ]
 
 
-def describe(made: Reconstruction) -> dict:
+def describe(made: Outcome) -> dict:
     """The same as plain values."""
-    certificate, mesh = made.certificate, made.mesh
+    certificate, mesh, coverage = made.certificate, made.numbers, made.coverage
     return {
         "settings": made.settings,
         "certificate": {
@@ -65,19 +67,19 @@ def describe(made: Reconstruction) -> dict:
             "worst_angle_degrees": made.angle,
         },
         "mesh": {
-            "vertices": len(mesh.vertices),
-            "faces": len(mesh.faces),
-            "watertight": mesh.is_watertight,
+            "vertices": mesh.vertices,
+            "faces": mesh.faces,
+            "watertight": mesh.watertight,
             "components": mesh.components,
             "euler": mesh.euler,
-            "area": float(mesh.area),
-            "attributes": sorted(mesh.attributes),
-            "largest_distance": made.largest_distance,
-            "largest_distance_spacings": made.largest_distance_spacings,
-            "unsupported_area": made.unsupported_area,
-            "unsupported_places": made.coverage.places,
+            "area": mesh.area,
+            "attributes": list(mesh.attributes),
+            "largest_distance": coverage.distance,
+            "largest_distance_spacings": coverage.spacings,
+            "unsupported_area": coverage.unsupported,
+            "unsupported_places": coverage.places,
             **({"sharp": asdict(made.sharpness)} if made.sharpness else {}),
-            "unsupported_sizes": (made.cloud.scale * made.coverage.empty).tolist(),
+            "unsupported_sizes": (made.placed.scale * coverage.empty).tolist(),
             "beyond_1_5_spacings": _describe_sparse(made),
         },
         "seconds": made.seconds,
@@ -87,7 +89,7 @@ def describe(made: Reconstruction) -> dict:
     }
 
 
-def _describe_sparse(made: Reconstruction) -> dict:
+def _describe_sparse(made: Outcome) -> dict:
     """What is farther than 1.5 spacings from every point, in coordinates of the input."""
     sparse = made.coverage.sparse
     return {
@@ -95,12 +97,12 @@ def _describe_sparse(made: Reconstruction) -> dict:
         "area": sparse.area,
         "area_of_random_points": sparse.chance,
         "more_than_chance": not sparse.by_chance,
-        "largest": made.largest_distance_spacings,
-        "farthest": None if sparse.farthest is None else made.cloud.to_input(sparse.farthest).tolist(),
+        "largest": made.coverage.spacings,
+        "farthest": None if sparse.farthest is None else made.placed.to_input(sparse.farthest).tolist(),
     }
 
 
-def write_summary(made: Reconstruction, path: Path, record: dict[str, object] | None = None) -> Path:
+def write_summary(made: Outcome, path: Path, record: dict[str, object] | None = None) -> Path:
     """The plain values as JSON, with the record of the run that writes them."""
     text = json.dumps({"run": record, **describe(made)}, indent=2) + "\n"
     return write_text(path, text)

@@ -1,0 +1,134 @@
+"""The folder of a run: beside the result while it is made, kept if it ends before that, gone afterwards.
+
+What belongs together is a step, done in pieces of work. A piece leaves a small file when all that it wrote is written;
+so whoever was interrupted, a worker, the process that gives out work, or a scheduler, the same command goes on with
+the pieces that left none. Whatever the result depends on is in `run.json`: another file or other options are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cnf.errors import CnfError, FileError
+from cnf.execution import Executor, Failed
+from cnf.files import read_text, write_text
+
+KEY, SUFFIX = "run.json", ".parts"
+LARGEST = 1 << 24  # bytes of the key
+Piece = dict[str, np.ndarray]  # what a piece of work leaves: plain arrays
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Of a run that makes the file `target`."""
+
+    path: Path
+
+    @staticmethod
+    def beside(target: Path) -> Folder:
+        return Folder(target.parent / f"{target.name}{SUFFIX}")
+
+    def open(self, key: dict[str, Any], needed: int) -> bool:
+        """Make the folder, or go on in it; whether there was one. `needed`: bytes of disk that the run will take."""
+        there = (self.path / KEY).exists()
+        if there:
+            self._check(key)
+            return True
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if any(self.path.iterdir()):
+                raise FileError(f"{self.path} is not a folder of an unfinished run; move it, or name another result")
+            free = shutil.disk_usage(self.path).free
+        except OSError as error:
+            raise FileError(f"cannot write into {self.path}: {error.strerror or error}") from None
+        if free < needed:
+            self.path.rmdir()
+            raise FileError(
+                f"{needed / 1e9:.1f} GB are needed on the disk of {self.path.parent} until the mesh is written, and "
+                f"{free / 1e9:.1f} are free: make room, or put the result elsewhere"
+            )
+        write_text(self.path / KEY, json.dumps(key, indent=1) + "\n")
+        return False
+
+    def _check(self, key: dict[str, Any]) -> None:
+        try:
+            before = json.loads(read_text(self.path / KEY, LARGEST))
+        except ValueError:
+            before = None
+        if not isinstance(before, dict):
+            raise FileError(f"{self.path / KEY} is damaged: remove the folder, and start again")
+        changed = [name for name in dict.fromkeys([*before, *key]) if before.get(name) != key.get(name)]
+        if changed:
+            raise CnfError(
+                f"{self.path} is of an unfinished run with another {', another '.join(changed)}: repeat that command "
+                "to finish it, or remove the folder to start anew"
+            )
+
+    def note(self, name: str, values: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """Keep plain values under a name, or look what was kept."""
+        path = self.path / f"{name}.json"
+        if values is not None:
+            write_text(path, json.dumps(values) + "\n")
+            return values
+        return json.loads(read_text(path, LARGEST)) if path.exists() else None
+
+    def file_of(self, step: str, number: int) -> Path:
+        return self.path / step / f"{number}.npz"
+
+    def run(
+        self,
+        step: str,
+        work: Callable[[int], Any],
+        numbers: Sequence[int],
+        executor: Executor,
+        report: Callable[[str], None],
+    ) -> None:
+        """Do those pieces of a step that left no file; `work` has the numbers of pieces, and writes their files."""
+        (self.path / step).mkdir(exist_ok=True)
+        missing = [number for number in numbers if not self.file_of(step, number).exists()]
+        done = len(numbers) - len(missing)
+        if done and missing:
+            report(f"{step}: {done} of {len(numbers)} pieces are there already")
+        with closing(executor.run(work, missing)) as running:  # whatever happens here, workers end what they are at
+            for _, found in running:
+                if isinstance(found, Failed):
+                    found.raise_error()
+                done += 1
+                report(f"{step}: {done} of {len(numbers)}")
+
+    def pieces(self, step: str, numbers: Sequence[int]) -> Iterator[Piece]:
+        """What the pieces of a step left, one after the other."""
+        for number in numbers:
+            yield load(self.file_of(step, number))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def keep(path: Path, piece: Piece) -> None:
+    """Write a piece, whole or not at all: another worker may be at the same one."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.npz")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, **piece)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Piece:
+    """What was kept; nothing in it is unpickled."""
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
