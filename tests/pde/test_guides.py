@@ -54,7 +54,7 @@ def test_smallest_off_guides_with_exact_rows():
     pull = np.einsum("kgn,kg->kn", guides, wanted).ravel()
     found = np.linalg.solve(np.block([[square, rows.T], [rows, zero]]), np.concatenate([pull, right, tied_right]))
     assert np.allclose(weights.ravel(), found[: cells * n], rtol=1e-9, atol=1e-9)
-    assert len(factor._seen) > 0  # more room than ties can see: reduced to what they do see
+    assert len(factor.seen) > 0  # more room than ties can see: reduced to what they do see
 
 
 def test_cut_patches_have_room_and_are_right_between_the_points():

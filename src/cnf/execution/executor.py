@@ -8,9 +8,11 @@ executor.
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +20,13 @@ from cnf.errors import CnfError
 
 Work = Callable[[Any], Any]
 Value = TypeVar("Value", covariant=True)
+
+
+class Later:
+    """Among pieces: there is none now, but there may be when another result is in."""
+
+
+LATER = Later()
 
 
 class Shared(Protocol[Value]):
@@ -49,13 +58,22 @@ class Executor(ABC):
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """(number, work(piece)) of every piece as it is finished; `Failed` where there is no result.
 
-        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once. Whoever may
-        leave it before its end closes it (`contextlib.closing`), and workers end what they are at.
+        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once. Pieces that
+        need results of others come after these, and `LATER` where all that are left still wait; it has no number.
+        Whoever may leave it before its end closes it (`contextlib.closing`), and workers end what they are at.
         """
 
     @abstractmethod
     def share(self, value: Any) -> Shared[Any]:
         """Make a value known to all workers: plain data, dataclasses and arrays."""
+
+    def make_folder(self) -> Path:
+        """A new folder that all workers see; who asks for it removes it."""
+        return Path(tempfile.mkdtemp(prefix="cnf-shared-"))
+
+    def __deepcopy__(self, memo: dict) -> Executor:
+        """Itself: workers are not part of what is copied."""
+        return self
 
     def close(self) -> None:  # noqa: B027  (there may be nothing to end)
         """End what was started."""
@@ -84,6 +102,7 @@ class Here(Executor):
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         for number, piece in enumerate(pieces):
+            assert piece is not LATER, "nothing is under way that it could wait for"
             try:
                 found = work(piece)
             except Exception as error:

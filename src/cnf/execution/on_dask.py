@@ -10,11 +10,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnf.errors import CnfError
-from cnf.execution.executor import Executor, Failed, Shared, Work, fail
+from cnf.execution.executor import LATER, Executor, Failed, Shared, Work, fail
 from cnf.execution.sharing import file_arrays
 
 if TYPE_CHECKING:
@@ -84,17 +85,17 @@ class Dask(Executor):
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         from distributed import as_completed
 
-        source = enumerate(pieces)
+        source, begun = iter(pieces), count()
         numbers: dict[Future, int] = {}
         running = as_completed()
 
         def give_out() -> None:
             while len(numbers) < AHEAD * max(1, self.workers):
-                number, piece = next(source, (None, None))
-                if number is None:
+                piece = next(source, LATER)
+                if piece is LATER:
                     return
                 future = self.client.submit(_do, work, piece, pure=False)
-                numbers[future] = number
+                numbers[future] = next(begun)
                 running.add(future)
 
         try:
@@ -107,15 +108,20 @@ class Dask(Executor):
                 future.cancel()
 
     def share(self, value: Any) -> Shared[Any]:
-        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-", dir=self.folder))
+        folder = self.make_folder()
         self._folders.append(folder)
+        return file_arrays(value, folder)
+
+    def make_folder(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-", dir=self.folder))
         seen = self.client.run(os.path.isdir, str(folder))
         if not all(seen.values()):
+            shutil.rmtree(folder, ignore_errors=True)
             raise CnfError(
                 f"{sum(not there for there in seen.values())} of {len(seen)} Dask workers do not see {folder}; give a "
                 "folder that all their machines have in common"
             )
-        return file_arrays(value, folder)
+        return folder
 
     def close(self) -> None:
         while self._folders:

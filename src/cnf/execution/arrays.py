@@ -1,0 +1,49 @@
+"""Arrays by name, in one file that processes map into their memory: what one worker leaves for the next.
+
+A file is written beside its place and moved there when it is whole: of a worker that is lost nothing is ever read. It
+begins with the length of a header in JSON, name to place, shape and type; there is nothing in it that could be run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+ALIGNED = 64  # bytes
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """As they lie in memory: one whose columns are contiguous comes back so."""
+    header, places, at = {}, [], 0
+    for name, array in arrays.items():
+        by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+        header[name] = [at, list(array.shape), array.dtype.str, by_columns]
+        places.append((at, array.T if by_columns else np.ascontiguousarray(array)))
+        at += -(-array.nbytes // ALIGNED) * ALIGNED
+    text = json.dumps(header).encode()
+    start = -(-(8 + len(text)) // ALIGNED) * ALIGNED
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    with open(unfinished, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for place, array in places:
+            file.seek(start + place)
+            file.write(array.data if array.size else b"")
+        file.truncate(start + at)
+    os.replace(unfinished, path)
+
+
+def map_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Views of the file, to be read only; it may be removed meanwhile."""
+    whole = np.memmap(path, np.uint8, mode="r")
+    length = int.from_bytes(whole[:8].tobytes(), "little")
+    header = json.loads(whole[8 : 8 + length].tobytes())
+    start, found = -(-(8 + length) // ALIGNED) * ALIGNED, {}
+    for name, (at, shape, kind, by_columns) in header.items():
+        count = int(np.prod(shape)) * np.dtype(kind).itemsize
+        array = np.asarray(whole[start + at : start + at + count]).view(kind)
+        found[name] = array.reshape(shape, order="F" if by_columns else "C")
+    return found
