@@ -37,8 +37,11 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Views of the file, to be read only; it may be removed meanwhile."""
-    whole = np.memmap(path, np.uint8, mode="r")
+    """Views of the file, which may be removed meanwhile; what is written into them stays in this process.
+
+    LAPACK does write into factors that it only reads, and puts back what was there.
+    """
+    whole = np.memmap(path, np.uint8, mode="c")
     length = int.from_bytes(whole[:8].tobytes(), "little")
     header = json.loads(whole[8 : 8 + length].tobytes())
     start, found = -(-(8 + length) // ALIGNED) * ALIGNED, {}

@@ -59,7 +59,7 @@ def file_arrays(value: Any, folder: Path) -> Mapped:
     """Write the large arrays of a value (dataclasses, dictionaries, lists, tuples) to a folder."""
     import torch
 
-    known: dict[int, _Filed] = {}  # an array that is in two places goes to one file
+    known: dict[int, tuple[_Filed, np.ndarray]] = {}  # an array that is in two places goes to one file
 
     def put(array: np.ndarray) -> Any:
         if array.nbytes < LARGE:
@@ -67,8 +67,8 @@ def file_arrays(value: Any, folder: Path) -> Mapped:
         if id(array) not in known:
             path = folder / f"{len(list(folder.iterdir()))}.npy"
             np.save(path, array, allow_pickle=False)
-            known[id(array)] = _Filed(str(path))
-        return known[id(array)]
+            known[id(array)] = _Filed(str(path)), array  # kept, so that nothing else gets its identity
+        return known[id(array)][0]
 
     def put_any(given: Any) -> Any:
         return put(given) if isinstance(given, np.ndarray) else _AsTensor(put(given.detach().cpu().numpy()))

@@ -30,6 +30,18 @@ class Table(Protocol):
     def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
 
 
+class Divisible(Table, Protocol):
+    """Rows that can be sent in parts."""
+
+    def of(self, rows: np.ndarray, cells: np.ndarray) -> Table:
+        """These, all of the cells (c,), and without what is known of others."""
+        ...
+
+
+def part_of(table: np.ndarray | Divisible, rows: np.ndarray, cells: np.ndarray) -> Table:
+    return table[rows] if isinstance(table, np.ndarray) else table.of(rows, cells)
+
+
 @dataclass(frozen=True)
 class ThinTable:
     """Rows over functions of space times 1 and t from -1 to 1, these fastest, (M, 2 S): all there is to first order.

@@ -17,6 +17,7 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
 from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
+from cnf.execution import Executor, executor_in_use, open_executor
 from cnf.operators.expansion import Probe, Request
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
@@ -24,6 +25,9 @@ from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties, squares_of, times_weights
+from cnf.solvers.patches import Workers
+from cnf.solvers.refining import Tried, refined
+from cnf.solvers.spread import SpreadFactor, branches_worth
 from cnf.systems.formulation import (
     Account,
     Expansion,
@@ -43,37 +47,42 @@ Factor = TiedFactor | MarchedFactor
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
 LARGE = 2**24  # numbers in a square of all functions of every cell: rows of more are worked out when asked for
 NO_ROWS = np.zeros(0, dtype=np.int64)
-CORRECTIONS = 4
-HALF = 0.5  # of what is missing: corrections that leave more are the last
 TWICE = 2  # is enough to be orthogonal to rounding
 FAINT = 1e-8  # how much weights themselves count beside guides
 
 
 @dataclass(frozen=True)
 class Tied(Formulation):
-    """`smooth`: how much less a function counts per degree."""
+    """`smooth`: how much less a function counts per degree; `workers`: as of `cnf.solvers.Patches`."""
 
     smooth: float = SMOOTH
+    workers: Workers = None
 
     @threadpool_limits.wrap(limits=1, user_api="blas")  # guides of cells are small matrices too, as in `TiedFactor`
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
         sizes = len(basis.space.channels), basis.local_size
-        large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and not basis.loose and basis.strengths is None
-        lazily = (basis.time is not None or large) and not torch.is_grad_enabled()
+        plain = not basis.loose and basis.strengths is None
+        large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and plain
+        executor = executor_in_use() if self.workers is None else open_executor(self.workers)
+        branches = branches_worth(basis.cells.count, math.prod(sizes), executor)
+        reason = alone(basis) if branches > 1 else ""
+        branches = 1 if reason else branches
+        lazily = (basis.time is not None or large or branches > 1) and not torch.is_grad_enabled()
         system = gather(evaluator, constraints, (*basis.ties, *basis.loose), *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
         if lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
-            return TiedPlan(self, basis, evaluator, system, weight, later=later)
+            spread = Spreading(executor, branches, not large) if branches > 1 else None
+            return TiedPlan(self, basis, evaluator, system, weight, later=later, spread=spread, reason=reason)
         guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
         unit = column if guides is None else column * basis.guide_strength / FAINT
         system, loose = loosened(system, basis.loose, weight, unit, basis.strengths)
         if loose is not None and guides is not None:
             guides = replace(guides, starts=np.append(guides.starts, [guides.starts[-1]] * len(loose.beside)))
-        return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose)
+        return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose, reason=reason)
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
@@ -82,11 +91,32 @@ class Tied(Formulation):
         return CellExpansion(basis.snapshot(), weights, ties, KnownAccount("weights from a file"))
 
 
+def alone(basis: Piecewise) -> str:
+    """Why all is done in this process whatever workers there are; empty if nothing speaks against them."""
+    if torch.is_grad_enabled():
+        return "gradients take all factors in one process: workers are for fields in eval mode"
+    if basis.time is not None:
+        return "slabs of time follow one another, in one process"
+    if basis.loose or basis.strengths is not None:
+        return "what only comes close to being met across patches takes all of them in one process"
+    return ""
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Workers, into how many branches patches are divided for them, and whether rows are `kept` or worked out again."""
+
+    executor: Executor
+    branches: int
+    kept: bool
+
+
 @dataclass(frozen=True, eq=False)
 class TiedPlan(Plan):
-    """Assembled; factored when first solved. `later` are guides during time, worked out from slab to slab.
+    """Assembled and factored. `later` are guides that are worked out from slab to slab, or branch to branch.
 
-    If there are `loose` ties, the last cells of the system are those of what they miss.
+    If there are `loose` ties, the last cells of the system are those of what they miss. `spread`: by workers; `reason`
+    says why they have no part in it, if there are any.
     """
 
     formulation: Tied
@@ -97,6 +127,8 @@ class TiedPlan(Plan):
     guides: GuideRows | None = None
     later: GuideTable | None = None
     loose: LooseTies | None = None
+    spread: Spreading | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
@@ -108,6 +140,12 @@ class TiedPlan(Plan):
         if self.loose is not None:
             centres = np.concatenate([centres, centres[self.loose.beside]])
             active = np.concatenate([active, self.loose.active])
+        if self.spread is not None:
+            column = self.column.numpy()
+            how = self.spread.executor, self.spread.branches, self.spread.kept
+            spread = SpreadFactor(table, system.starts, ties, centres, active, column, self.later, *how)
+            object.__setattr__(self, "factor", spread)
+            return
         keep = torch.is_grad_enabled()
         metric = guided_metric(self.column.numpy(), active, self.guides, FAINT / self.basis.guide_strength)
         given = table, system.starts, ties, centres, self.basis.time, active, metric, keep, self._clock(), self.later
@@ -127,7 +165,7 @@ class TiedPlan(Plan):
         rows, ties = at.of(np.arange(own)), at.of(np.arange(own, len(at.moment)))
         return Clock(rows, ties, table, vectors, ends, basis.degree[time])
 
-    factor: Factor = None  # type: ignore[assignment]
+    factor: Factor | SpreadFactor = None  # type: ignore[assignment]
 
     @threadpool_limits.wrap(limits=1, user_api="blas")
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
@@ -139,7 +177,9 @@ class TiedPlan(Plan):
         right, tied = self.system.right([*own, *given_ties])
         tied = tied if self.loose is None else self.loose.scaled(tied)
         later = None if self.later is None else _array(in_order(guiding, self.later.order))
-        if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
+        if isinstance(self.factor, SpreadFactor):
+            found = torch.from_numpy(self.factor.weights(right.numpy(), tied.numpy(), later)).to(right)
+        elif isinstance(self.factor, MarchedFactor) and not self.factor.keep:
             y = self.factor.solve(right.numpy(), tied.numpy(), later)
             found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
         elif isinstance(self.system.table, Rows) or self.later is not None:
@@ -149,7 +189,9 @@ class TiedPlan(Plan):
             elif self.basis.time is not None:
                 table = table[np.arange(table.shape[0])]
             pull = None if self.later is None or later is None else self.later.pull(later)
-            found = torch.from_numpy(refined(self.factor, table, _array(right), _array(tied), pull)[0]).to(right)
+            found = torch.from_numpy(nearest_weights(self.factor, table, _array(right), _array(tied), pull)[0]).to(
+                right
+            )
         else:
             none = right.new_zeros(0)
             rows = self.guides or GuideRows(none[:, None].expand(0, len(self.column)), NO_ROWS, NO_ROWS, none)
@@ -164,7 +206,7 @@ class TiedPlan(Plan):
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
         weights = weights.flatten(0, 1)
         free = 0 if self.loose is None else self.loose.count
-        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, free))
+        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, free, self.reason))
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:
@@ -204,7 +246,7 @@ class _SolveTied(torch.autograd.Function):
             table_of, sides = _array(guides), _array(wanted)
             for cell, (a, b) in enumerate(pairwise(starts)):
                 pull[cell] = sides[a:b] @ table_of[a:b]
-        found, beyond = refined(factor, _array(table), _array(right), _array(tied), pull)
+        found, beyond = nearest_weights(factor, _array(table), _array(right), _array(tied), pull)
         weights = torch.from_numpy(found).to(right)
         ctx.factor, ctx.guided = factor, torch.from_numpy(guided)
         ctx.save_for_backward(table, vectors, guides, wanted, torch.from_numpy(beyond).to(right), weights)
@@ -251,7 +293,7 @@ def orthogonal(
     return z, (rows, ties)
 
 
-def refined(
+def nearest_weights(
     factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, pull: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (cells, n), corrected by what rows still miss for as long as that helps, and y - h of `_SolveTied`.
@@ -260,32 +302,22 @@ def refined(
     """
     owner = np.repeat(np.arange(len(factor.starts) - 1), np.diff(factor.starts))
 
-    def missing(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return right - times_weights(table, owner, weights), tied - factor.ties.applied(weights)
+    def tried(weights: np.ndarray, beyond: np.ndarray) -> Tried:
+        off = right - times_weights(table, owner, weights), tied - factor.ties.applied(weights)
+        return Tried(weights, off, beyond)
+
+    def step(found: Tried) -> Tried:
+        y = factor.solve(*found.off)
+        return tried(found.weights + factor.metric.weights(y), found.beyond + y)  # type: ignore[operator]
 
     across = np.bincount(factor.ties.rows, squares_of(factor.ties.vectors), minlength=factor.ties.count)
-    scale = [np.maximum(np.sqrt(squares), 1e-300) for squares in (squares_of(table), across)]
-
-    def size(off: tuple[np.ndarray, np.ndarray]) -> float:
-        with np.errstate(over="ignore"):  # rows may vanish around zero: infinite is as far off as it gets
-            return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
-
-    weights = np.zeros(factor.metric.active.shape)
-    beyond, off = weights, (right, tied)
+    none = np.zeros(factor.metric.active.shape)
+    begun = Tried(none, (right, tied), none)
     if pull is not None:
-        weights = factor.metric.weights(factor.metric.transposed(pull))
-        off = missing(weights)
-    for k in range(1 + CORRECTIONS):
-        step = factor.solve(*off)
-        better = weights + factor.metric.weights(step)
-        left = missing(better)
-        gain = size(left) / max(size(off), 1e-300)
-        if k and gain > 1:
-            break
-        weights, off, beyond = better, left, beyond + step
-        if k and gain > HALF:
-            break
-    return weights, beyond
+        begun = tried(factor.metric.weights(factor.metric.transposed(pull)), none)
+    found = refined(step, begun, (squares_of(table), across))
+    assert found.beyond is not None
+    return found.weights, found.beyond
 
 
 def _array(given: Tensor) -> np.ndarray:
