@@ -136,7 +136,7 @@ class Factors:
         triangles = {int(name[7:]): array for name, array in arrays.items() if name.startswith("metric.")}
         column = given.column if given.guides is None else given.guides.column / given.guides.faint
         metric = Metric(column, given.active, triangles)
-        ties = Ties(given.ties.count, given.ties.rows, given.ties.cells, vectors)  # type: ignore[arg-type]
+        ties = Ties(given.ties.count, given.ties.rows, given.ties.cells, vectors)
         return given, factor_of(arrays, given.starts, ties, metric), table, ties
 
 

@@ -308,7 +308,7 @@ def nearest_weights(
 
     def step(found: Tried) -> Tried:
         y = factor.solve(*found.off)
-        return tried(found.weights + factor.metric.weights(y), found.beyond + y)  # type: ignore[operator]
+        return tried(found.weights + factor.metric.weights(y), found.beyond + y)
 
     across = np.bincount(factor.ties.rows, squares_of(factor.ties.vectors), minlength=factor.ties.count)
     none = np.zeros(factor.metric.active.shape)
