@@ -18,22 +18,23 @@ ALIGNED = 64  # bytes
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """As they lie in memory: one whose columns are contiguous comes back so."""
-    header, places, at = {}, [], 0
+    header, at = {}, 0
     for name, array in arrays.items():
-        by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
-        header[name] = [at, list(array.shape), array.dtype.str, by_columns]
-        places.append((at, array.T if by_columns else np.ascontiguousarray(array)))
+        header[name] = [at, array.shape, array.dtype.str, _by_columns(array)]
         at += -(-array.nbytes // ALIGNED) * ALIGNED
     text = json.dumps(header).encode()
-    start = -(-(8 + len(text)) // ALIGNED) * ALIGNED
+    text += b" " * (-(8 + len(text)) % ALIGNED)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     with open(unfinished, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for place, array in places:
-            file.seek(start + place)
-            file.write(array.data if array.size else b"")
-        file.truncate(start + at)
+        for array in arrays.values():
+            file.write((array.T if _by_columns(array) else np.ascontiguousarray(array)).reshape(-1).data)
+            file.write(b"\0" * (-array.nbytes % ALIGNED))
     os.replace(unfinished, path)
+
+
+def _by_columns(array: np.ndarray) -> bool:
+    return array.flags.f_contiguous and not array.flags.c_contiguous
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -43,10 +44,8 @@ def map_arrays(path: Path) -> dict[str, np.ndarray]:
     """
     whole = np.memmap(path, np.uint8, mode="c")
     length = int.from_bytes(whole[:8].tobytes(), "little")
-    header = json.loads(whole[8 : 8 + length].tobytes())
-    start, found = -(-(8 + length) // ALIGNED) * ALIGNED, {}
-    for name, (at, shape, kind, by_columns) in header.items():
-        count = int(np.prod(shape)) * np.dtype(kind).itemsize
-        array = np.asarray(whole[start + at : start + at + count]).view(kind)
-        found[name] = array.reshape(shape, order="F" if by_columns else "C")
-    return found
+    header, start = json.loads(whole[8 : 8 + length].tobytes()), 8 + length
+    return {
+        name: np.ndarray(shape, kind, whole.data, start + at, order="F" if by_columns else "C")
+        for name, (at, shape, kind, by_columns) in header.items()
+    }
