@@ -6,9 +6,11 @@ worker goes on. What is outstanding goes to another file, for the merge with the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,7 +21,7 @@ from cnf.solvers.fronts import Front, Outstanding, as_seen, merged
 from cnf.solvers.local_factor import LocalFactor
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import Halfway, TiedFactor, Ties, times_weights
-from cnf.solvers.separation import Table
+from cnf.solvers.tables import Table
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,10 @@ class Branch:
     """Cells (c,) with their rows, as `TiedFactor` takes them; `numbers` (u,) are those of its ties among all.
 
     `total` (u,) says how many entries these have, there and elsewhere. Without `guides`, weights are measured by
-    `column` (n,). If rows are to be `kept`, they are in the file of the factor; else they are worked out again.
+    `column` (n,).
     """
 
-    table: Table
+    table: Any  # rows that are worked out pass for an array: they are asked for cell by cell
     starts: np.ndarray
     ties: Ties
     numbers: np.ndarray
@@ -39,17 +41,20 @@ class Branch:
     active: np.ndarray
     column: np.ndarray
     guides: GuideTable | None
-    kept: bool
 
     def metric(self) -> Metric:
         return Metric(self.column, self.active) if self.guides is None else self.guides.metric(self.active)
+
+
+AT_ONCE = 2**25  # numbers in rows that are worked out together; of more, those of one cell at a time
 
 
 class _Watched:
     """A table that takes down the sum of squares (M,) of every row that it is asked for."""
 
     def __init__(self, table: Table):
-        self.table, self.squares = table, np.zeros(table.shape[0])
+        whole = not isinstance(table, np.ndarray) and math.prod(table.shape) <= AT_ONCE
+        self.table, self.squares = table[np.arange(table.shape[0])] if whole else table, np.zeros(table.shape[0])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,46 +67,94 @@ class _Watched:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """Weights (c, n), and what rows (m,) and ties (u,) make of them, as far as the branch has these."""
+
+    weights: np.ndarray
+    rows: np.ndarray
+    ties: np.ndarray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What rows (m,), ties (u,) and guides should give; `guides` None: nobody asks."""
+
+    rows: np.ndarray
+    ties: np.ndarray
+    guides: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A branch with its factor, wherever it is worked on."""
+
+    branch: Branch
+    factor: TiedFactor
+
+    def start(self, asked: Asked) -> Started:
+        """On the way up for the first time."""
+        if asked.guides is None:
+            return Started(None, self.factor.ascend(asked.rows, asked.ties))
+        assert self.branch.guides is not None
+        metric = self.factor.metric
+        begun = self.reached(metric.weights(metric.transposed(self.branch.guides.pull(asked.guides))))
+        return Started(begun, self.again(asked, begun))
+
+    def again(self, asked: Asked, so_far: Reached) -> Halfway:
+        """On the way up with what weights leave; of ties that are finished here, all is known here."""
+        return self.factor.ascend(asked.rows - so_far.rows, asked.ties - so_far.ties)
+
+    def reached(self, weights: np.ndarray) -> Reached:
+        branch = self.branch
+        owner = np.repeat(np.arange(len(branch.starts) - 1), np.diff(branch.starts))
+        return Reached(weights, times_weights(branch.table, owner, weights), branch.ties.applied(weights))
+
+
+@dataclass(frozen=True)
+class Started:
+    """The weights that fit the guides best, if there are any, and what is fixed on the way up from there."""
+
+    begun: Reached | None
+    halfway: Halfway
+
+
+@dataclass(frozen=True)
 class Factored:
     """What is told of a branch: sums of squares of its rows (m,), and of what it has of its ties (u,)."""
 
     rank: int
     squares: np.ndarray
     tied: np.ndarray
+    started: Started
 
 
 @dataclass(frozen=True)
 class FactorBranch:
-    """Factor it into `into`, and leave in `left` what is outstanding."""
+    """Factor it into `into`, leave in `left` what is outstanding, and start to solve."""
 
     branch: Shared[Branch]
     into: Path
     left: Path
+    asked: Asked
 
     def do(self) -> Factored:
         given = self.branch.open()
-        table, vectors, arrays = given.table, given.ties.vectors, dict[str, np.ndarray]()
-        if given.kept:
-            arrays["table"], arrays["vectors"] = (t[np.arange(t.shape[0])] for t in (table, vectors))
-            table, vectors = arrays["table"], arrays["vectors"]
-        watched, across = _Watched(table), _Watched(vectors)
-        ties = Ties(given.ties.count, given.ties.rows, given.ties.cells, across)  # type: ignore[arg-type]
-        metric = given.metric()
+        table, metric = _Watched(given.table), given.metric()
+        vectors = _Watched(given.ties.vectors)
+        rows: Any = table  # they pass for arrays: cells ask for their rows one by one
+        across: Any = vectors
+        ties = replace(given.ties, vectors=across)
         factor = TiedFactor(
-            watched,  # type: ignore[arg-type]  # cells ask for their rows one by one
-            given.starts,
-            ties,
-            given.centres,
-            active=given.active,
-            metric=metric,
-            total=given.total,
+            rows, given.starts, ties, given.centres, active=given.active, metric=metric, total=given.total
         )
         assert factor.outstanding is not None
         leave(self.left, factor.outstanding, given.numbers)
-        arrays |= {f"metric.{cell}": triangle for cell, triangle in metric.triangles.items()}
-        write_arrays(self.into, arrays | arrays_of(factor))
-        squares = np.bincount(ties.rows, across.squares, minlength=ties.count)
-        return Factored(factor.rank, watched.squares, squares)
+        factor.outstanding, factor.ties = None, given.ties
+        table.table = vectors.table = np.zeros((0, 0))  # they are large
+        triangles = {f"metric.{cell}": triangle for cell, triangle in metric.triangles.items()}
+        write_arrays(self.into, triangles | arrays_of(factor))
+        tied = np.bincount(ties.rows, vectors.squares, minlength=ties.count)
+        return Factored(factor.rank, table.squares, tied, Opened(given, factor).start(self.asked))
 
 
 @dataclass(frozen=True)
@@ -129,79 +182,63 @@ class Factors:
     branch: Shared[Branch]
     path: Path
 
-    def open(self) -> tuple[Branch, TiedFactor, Table, Ties]:
-        """The branch, its factor, and its rows and ties."""
+    def open(self) -> Opened:
         given, arrays = self.branch.open(), map_arrays(self.path)
-        table, vectors = arrays.get("table", given.table), arrays.get("vectors", given.ties.vectors)
         triangles = {int(name[7:]): array for name, array in arrays.items() if name.startswith("metric.")}
         column = given.column if given.guides is None else given.guides.column / given.guides.faint
         metric = Metric(column, given.active, triangles)
-        ties = Ties(given.ties.count, given.ties.rows, given.ties.cells, vectors)
-        return given, factor_of(arrays, given.starts, ties, metric), table, ties
+        return Opened(given, factor_of(arrays, given.starts, given.ties, metric))
 
 
 @dataclass(frozen=True)
-class Reached:
-    """Weights (c, n), and what rows (m,) and ties (u,) make of them, as far as the branch has these."""
-
-    weights: np.ndarray
-    rows: np.ndarray
-    ties: np.ndarray
-
-
-@dataclass(frozen=True)
-class Begin:
-    """The weights that fit the guides best, which should give `wanted`."""
+class Start:
+    """With a factor that is there, for other right-hand sides."""
 
     factors: Factors
-    wanted: np.ndarray
+    asked: Asked
 
-    def do(self) -> Reached:
-        given, factor, table, ties = self.factors.open()
-        assert given.guides is not None
-        metric = factor.metric
-        return _reached(given, table, ties, metric.weights(metric.transposed(given.guides.pull(self.wanted))))
+    def do(self) -> Started:
+        return self.factors.open().start(self.asked)
 
 
 @dataclass(frozen=True)
 class Ascend:
-    """What the rows of a branch fix, and the ties (u,) that it finishes."""
+    """With what the whole still misses of rows and ties."""
 
     factors: Factors
-    right: np.ndarray
-    tied: np.ndarray
+    off: Asked
 
     def do(self) -> Halfway:
-        return self.factors.open()[1].ascend(self.right, self.tied)
+        return self.factors.open().factor.ascend(self.off.rows, self.off.ties)
 
 
 @dataclass(frozen=True)
 class Descend:
-    """The weights, `so_far` and what is added to them, where `beyond` is what other parts fixed."""
+    """The weights, `so_far` and what is added to them, where `beyond` is what other parts fixed.
+
+    With what is `asked`, up again at once.
+    """
 
     factors: Factors
     halfway: Halfway
     beyond: np.ndarray | None
     so_far: np.ndarray
+    asked: Asked | None
 
-    def do(self) -> Reached:
-        given, factor, table, ties = self.factors.open()
-        step = factor.descend(self.halfway, self.beyond)
-        return _reached(given, table, ties, self.so_far + factor.metric.weights(step))
+    def do(self) -> tuple[Reached, Halfway | None]:
+        opened = self.factors.open()
+        step = opened.factor.descend(self.halfway, self.beyond)
+        found = opened.reached(self.so_far + opened.factor.metric.weights(step))
+        return found, None if self.asked is None else opened.again(self.asked, found)
 
 
-Piece = FactorBranch | Merge | Begin | Ascend | Descend
+Piece = FactorBranch | Merge | Start | Ascend | Descend
 
 
 def do(piece: Piece) -> object:
     """What workers do."""
     with threadpool_limits(1, "blas"):  # as in one process: threads get in each other's way on matrices this small
         return piece.do()
-
-
-def _reached(given: Branch, table: Table, ties: Ties, weights: np.ndarray) -> Reached:
-    owner = np.repeat(np.arange(len(given.starts) - 1), np.diff(given.starts))
-    return Reached(weights, times_weights(table, owner, weights), ties.applied(weights))  # type: ignore[arg-type]
 
 
 def leave(path: Path, part: Outstanding, numbers: np.ndarray | None = None) -> None:

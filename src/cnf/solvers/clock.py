@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cnf.solvers.metric import Metric
-from cnf.solvers.separation import Instants, Separated, Table, ThinTable, frame_of, grouped, part_of, separate
+from cnf.solvers.separation import Instants, Separated, ThinTable, frame_of, grouped, separate
 from cnf.solvers.stages import StageGuides
+from cnf.solvers.tables import Table, part_of
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from cnf.solvers.fronts import Front, Outstanding, as_seen, merged
 from cnf.solvers.local_factor import LocalFactor
 from cnf.solvers.merging import merging_order
 from cnf.solvers.metric import Metric
+from cnf.solvers.tables import Evaluated
 
 PIECE = 4096  # rows that are multiplied at once: a copy of the weights for each of them would be as large as they are
 
@@ -34,8 +35,10 @@ def in_pieces(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield numbers, rows[numbers]
 
 
-def times_weights(rows: np.ndarray, owner: np.ndarray, y: np.ndarray) -> np.ndarray:
+def times_weights(rows: np.ndarray | Evaluated, owner: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Every row (K, n) times y (cells, n) of the cell that owns it, (K,)."""
+    if not isinstance(rows, np.ndarray):
+        return rows.times(y)
     parts = [np.einsum("kn,kn->k", own, y[owner[numbers]]) for numbers, own in in_pieces(rows)]
     return np.concatenate(parts) if parts else np.zeros(0)
 

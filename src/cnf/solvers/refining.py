@@ -9,17 +9,19 @@ import numpy as np
 
 CORRECTIONS = 4
 HALF = 0.5  # of what is missing: corrections that leave more are the last
+ROUNDED = float(np.finfo(np.float64).eps)  # of the weights: rows as large as one that miss less are not corrected
 
 Off = tuple[np.ndarray, np.ndarray]  # of rows (M,) and of ties
 
 
 @dataclass(frozen=True)
 class Tried:
-    """Weights (cells, n) and what they miss; `beyond` is the sum of all steps in y, where anybody needs it."""
+    """Weights (cells, n), after so many steps, and what they miss; `beyond` is the sum of the steps in y, if needed."""
 
     weights: np.ndarray
     off: Off
     beyond: np.ndarray | None = None
+    steps: int = 0
 
 
 def refined(step: Callable[[Tried], Tried], begun: Tried, squares: Off) -> Tried:
@@ -33,10 +35,13 @@ def refined(step: Callable[[Tried], Tried], begun: Tried, squares: Off) -> Tried
     found = begun
     for k in range(1 + CORRECTIONS):
         better = step(found)
+        import sys
+
+        print("OFF", k, size(better.off) / np.linalg.norm(better.weights), size(better.off), file=sys.stderr)
         gain = size(better.off) / max(size(found.off), 1e-300)
         if k and gain > 1:
             break
         found = better
-        if k and gain > HALF:
+        if k and (gain > HALF or size(found.off) <= ROUNDED * np.linalg.norm(found.weights)):
             break
     return found

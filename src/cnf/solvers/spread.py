@@ -22,7 +22,7 @@ from cnf.execution import LATER, Executor, Failed, Here, map_arrays
 from cnf.execution.sharing import file_arrays
 from cnf.solvers.branches import (
     Ascend,
-    Begin,
+    Asked,
     Branch,
     Descend,
     FactorBranch,
@@ -31,6 +31,8 @@ from cnf.solvers.branches import (
     Merge,
     Piece,
     Reached,
+    Start,
+    Started,
     do,
     front_of,
 )
@@ -38,7 +40,7 @@ from cnf.solvers.clock import GuideTable
 from cnf.solvers.merging import branches
 from cnf.solvers.null_space import Halfway, Ties
 from cnf.solvers.refining import Tried, refined
-from cnf.solvers.separation import part_of
+from cnf.solvers.tables import part_of
 
 LEAST = 0.5  # seconds that a branch should take
 PACE = 4e9  # operations a second, roughly
@@ -65,10 +67,7 @@ class _Spread:
 
 
 class SpreadFactor:
-    """As `TiedFactor`, in about `count` branches; `guides` are as of `MarchedFactor`.
-
-    `kept`: rows are worked out once, and stay in the files of the factors.
-    """
+    """As `TiedFactor`, in about `count` branches; `guides` are as of `MarchedFactor`. Factored when first solved."""
 
     at_once = 1.0  # the share of the cells that are tied by one system
 
@@ -83,7 +82,6 @@ class SpreadFactor:
         guides: GuideTable | None,
         executor: Executor,
         count: int,
-        kept: bool,
     ):
         self.starts, self.ties, self.executor = starts, ties, executor
         self.folder = executor.make_folder()
@@ -116,17 +114,15 @@ class SpreadFactor:
                 active[cells],
                 column,
                 None if guides is None else guides.of(cells),
-                kept,
             )
             folder = self.folder / f"branch-{number}"
             folder.mkdir()
             factors = Factors(file_arrays(branch, folder), self.folder / f"factor-{number}")
             self._branches.append(_Spread(cells, rows, numbers, asked, factors))
-        self._guided, self._shape = guides is not None, active.shape
+        self._shape = active.shape
         self.ranks: dict[int, int] = {}
         self._squares = np.zeros(starts[-1])
         self._tied = np.zeros(ties.count)
-        self._factor()
 
     @property
     def rank(self) -> int:
@@ -140,16 +136,16 @@ class SpreadFactor:
     def _front(self, k: int) -> Path:
         return self.folder / f"front-{k}"
 
-    def _factor(self) -> None:
+    def _factor(self, asked: Sequence[Asked]) -> list[Started]:
         """Branches, and merges as soon as both parts are there."""
         count, given, done = len(self._branches), list[int](), set[int]()
-        waiting = list(range(len(self._merges)))
+        waiting, started = list(range(len(self._merges))), dict[int, Started]()
 
         def pieces() -> Iterator[Any]:
             for number, branch in enumerate(self._branches):
                 given.append(number)
                 factors = branch.factors
-                yield FactorBranch(factors.branch, factors.path, self._left(number))
+                yield FactorBranch(factors.branch, factors.path, self._left(number), asked[number])
             while waiting:
                 ready = next((k for k in waiting if done.issuperset(self._merges[k])), None)
                 if ready is None:
@@ -169,12 +165,16 @@ class SpreadFactor:
                 branch = self._branches[part]
                 self._squares[branch.rows] = found.squares
                 self._tied[branch.ties] += found.tied
+                started[part] = found.started
                 return
             self.ranks[part] = found
             for merged in self._merges[part - count]:
                 self._left(merged).unlink()
 
+        self.ranks.clear()
+        self._tied[:] = 0
         self._run(pieces(), take)
+        return [started[number] for number in range(count)]
 
     def _run(self, pieces: Iterator[Any], take: Callable[[int, Any], None]) -> None:
         with closing(self.executor.run(do, pieces)) as running:
@@ -193,36 +193,52 @@ class SpreadFactor:
 
     def weights(self, right: np.ndarray, tied: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         """The smallest weights (cells, n) that meet rows (M,) and ties, nearest to what guides `wanted` (G,)."""
-        begun = Tried(np.zeros(self._shape), (right, tied))
-        if self._guided and wanted is not None:
-            pieces = [Begin(branch.factors, wanted[branch.guides]) for branch in self._branches]
-            begun = self._together(self._each(pieces), right, tied)
+        asked = [
+            Asked(right[b.rows], tied[b.ties], None if wanted is None or not len(b.guides) else wanted[b.guides])
+            for b in self._branches
+        ]
+        if len(self.ranks) < len(self._branches) + len(self._merges):
+            started = self._factor(asked)
+        else:
+            started = self._each([Start(b.factors, a) for b, a in zip(self._branches, asked, strict=True)])
+        begun = [part.begun for part in started]
+        none = [np.zeros((len(b.cells), self._shape[1])) for b in self._branches]
+        known = [p or Reached(w, 0 * a.rows, 0 * a.ties) for p, w, a in zip(begun, none, asked, strict=True)]
+        up: list[Halfway] | None = [part.halfway for part in started]
 
         def step(found: Tried) -> Tried:
-            return self._together(self._added(found), right, tied)
+            nonlocal up
+            last = up is not None and found.steps > 0  # as a rule: a third step finds nothing to mend
+            below = self._each_off(found) if up is None else up
+            pieces = self._pieces_down(found, below, None if last else asked)
+            both = self._each(pieces)
+            up = None if last else [halfway for _, halfway in both]
+            return self._together([reached for reached, _ in both], right, tied, found.steps + 1)
 
-        return refined(step, begun, (self._squares, self._tied)).weights
+        return refined(step, self._together(known, right, tied, 0), (self._squares, self._tied)).weights
 
-    def _together(self, found: Sequence[Reached], right: np.ndarray, tied: np.ndarray) -> Tried:
+    def _together(self, found: Sequence[Reached], right: np.ndarray, tied: np.ndarray, steps: int) -> Tried:
         weights, off, tied_off = np.zeros(self._shape), right.copy(), tied.copy()
         for branch, part in zip(self._branches, found, strict=True):
             weights[branch.cells] = part.weights
             off[branch.rows] -= part.rows
             tied_off[branch.ties] -= part.ties
-        return Tried(weights, (off, tied_off))
+        return Tried(weights, (off, tied_off), steps=steps)
 
-    def _added(self, so_far: Tried) -> list[Reached]:
-        right, tied = so_far.off
-        up = [Ascend(branch.factors, right[branch.rows], tied[branch.ties]) for branch in self._branches]
-        found: list[Halfway] = self._each(up)
+    def _each_off(self, found: Tried) -> list[Halfway]:
+        """Up with what is missed."""
+        right, tied = found.off
+        return self._each([Ascend(b.factors, Asked(right[b.rows], tied[b.ties])) for b in self._branches])
+
+    def _pieces_down(self, found: Tried, up: Sequence[Halfway], asked: Sequence[Asked] | None) -> list[Piece]:
         reached = np.zeros(self.ties.count)
-        for branch, part in zip(self._branches, found, strict=True):
+        for branch, part in zip(self._branches, up, strict=True):
             reached[branch.ties] += part.reached
-        beyond = self._across(tied, reached)
-        down = zip(self._branches, found, strict=True)
-        return self._each(
-            [Descend(b.factors, part, beyond.get(k), so_far.weights[b.cells]) for k, (b, part) in enumerate(down)]
-        )
+        beyond = self._across(found.off[1], reached)
+        return [
+            Descend(b.factors, part, beyond.get(k), found.weights[b.cells], None if asked is None else asked[k])
+            for k, (b, part) in enumerate(zip(self._branches, up, strict=True))
+        ]
 
     def _across(self, tied: np.ndarray, reached: np.ndarray) -> dict[int, np.ndarray]:
         """What the last merges fix of every branch, from what branches make of ties."""

@@ -75,7 +75,7 @@ class Tied(Formulation):
         weight = torch.from_numpy(column)
         if lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
-            spread = Spreading(executor, branches, not large) if branches > 1 else None
+            spread = Spreading(executor, branches) if branches > 1 else None
             return TiedPlan(self, basis, evaluator, system, weight, later=later, spread=spread, reason=reason)
         guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
         unit = column if guides is None else column * basis.guide_strength / FAINT
@@ -104,11 +104,10 @@ def alone(basis: Piecewise) -> str:
 
 @dataclass(frozen=True)
 class Spreading:
-    """Workers, into how many branches patches are divided for them, and whether rows are `kept` or worked out again."""
+    """Workers, and into how many branches patches are divided for them."""
 
     executor: Executor
     branches: int
-    kept: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +141,7 @@ class TiedPlan(Plan):
             active = np.concatenate([active, self.loose.active])
         if self.spread is not None:
             column = self.column.numpy()
-            how = self.spread.executor, self.spread.branches, self.spread.kept
+            how = self.spread.executor, self.spread.branches
             spread = SpreadFactor(table, system.starts, ties, centres, active, column, self.later, *how)
             object.__setattr__(self, "factor", spread)
             return

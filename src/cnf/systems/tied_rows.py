@@ -81,6 +81,26 @@ class Rows:
         to = torch.from_numpy(owner)
         return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
 
+    def times(self, weights: np.ndarray) -> np.ndarray:
+        """Every row times the weights (cells, C n) of its cells, added up, (K,), as queries of a field are."""
+        channels, n = self.functions
+        by_cell = torch.from_numpy(weights).reshape(-1, channels, n).transpose(1, 2)  # (cells, n, C)
+        if self.evaluator.extra:  # one weight for all channels of a corner function
+            one = by_cell[:, :, :1].expand_as(by_cell)
+            by_cell = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], by_cell, one)
+        found, done = np.zeros(self.shape[0]), 0
+        step = max(1, 4 * ENTRIES // self.evaluator.work)
+        for e in self.entries:
+            where = self.where[done : done + len(e.cells)] - self.start
+            done += len(e.cells)
+            own = np.flatnonzero((where >= 0) & (where < len(found)))
+            for start in range(0, len(own), step):
+                part = own[start : start + step]
+                at = torch.from_numpy(part)
+                each = self.evaluator.sums(e.points[at], e.cells[at], [e.request.at(at)], by_cell)[:, 0]
+                np.add.at(found, where[part], e.sign * each.double().numpy())
+        return found
+
     def _entries_of(self, rows: np.ndarray) -> tuple[list[Entries], np.ndarray]:
         """What these rows (k,) are added up from, and the row of them that each point of it belongs to."""
         order, found = self._by_row
