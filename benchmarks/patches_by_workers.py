@@ -224,9 +224,8 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
             same = all(agree(a.certificate, b.certificate) for a, b in zip(alone, found[name], strict=True))
             good = same and off <= SAME and (free >= ASKED if executor.workers == 2 else free >= 1 / (1 + OVERHEAD))
             missed += not good
-            print(
-                f"  {'':<24} certificates {'agree' if same else 'DIFFER'}, fields to {off:.0e}{'' if good else '  MISSED'}"
-            )
+            agreed = f"certificates {'agree' if same else 'DIFFER'}, fields to {off:.0e}"
+            print(f"  {'':<24} {agreed}{'' if good else '  MISSED'}")
         name = list(executors)[-1]
         weighed = solve(problem, mesh, executors[name], weigh=True).account
         assert weighed is not None

@@ -69,7 +69,7 @@ class Executor(ABC):
 
     def make_folder(self) -> Path:
         """A new folder that all workers see; who asks for it removes it."""
-        return Path(tempfile.mkdtemp(prefix="cnf-shared-"))
+        return Path(tempfile.mkdtemp(prefix="cnf-factors-"))
 
     def __deepcopy__(self, memo: dict) -> Executor:
         """Itself: workers are not part of what is copied."""

@@ -108,20 +108,19 @@ class Dask(Executor):
                 future.cancel()
 
     def share(self, value: Any) -> Shared[Any]:
-        folder = self.make_folder()
-        self._folders.append(folder)
-        return file_arrays(value, folder)
-
-    def make_folder(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="cnf-shared-", dir=self.folder))
+        self._folders.append(folder)
         seen = self.client.run(os.path.isdir, str(folder))
         if not all(seen.values()):
-            shutil.rmtree(folder, ignore_errors=True)
             raise CnfError(
                 f"{sum(not there for there in seen.values())} of {len(seen)} Dask workers do not see {folder}; give a "
                 "folder that all their machines have in common"
             )
-        return folder
+        return file_arrays(value, folder)
+
+    def make_folder(self) -> Path:
+        self.share(None)  # complains if not all workers see what is there
+        return Path(tempfile.mkdtemp(prefix="cnf-factors-", dir=self.folder))
 
     def close(self) -> None:
         while self._folders:

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections import deque
@@ -101,7 +102,7 @@ class Processes(Executor):
         return Answer(Failed(f"stopped after {self.timeout:g} s"))
 
     def share(self, value: Any) -> Shared[Any]:
-        folder = self.make_folder()
+        folder = Path(tempfile.mkdtemp(prefix="cnf-shared-"))
         self._folders.append(folder)
         return file_arrays(value, folder)
 

@@ -10,7 +10,7 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning, FileError, LatexError, nearest
 from cnf.late import whole_imports
-from cnf.reports.terminal import open_console, say
+from cnf.reports.terminal import Scheduler, Workers, choose_workers, open_console, say
 from cnf.telling import listening
 
 if TYPE_CHECKING:
@@ -35,8 +35,12 @@ def solve(
     minimum_norm: Annotated[
         bool, typer.Option("--minimum-norm", help="Take the smoothest field if the conditions leave it open.")
     ] = False,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
 ) -> None:
     """Solve the problem in a file: tune, solve, certify, show.
+
+    Workers factor and solve patches where these are large enough to be worth it; the answer does not depend on them.
 
     Exit code 0 only if every condition holds within the tolerance, and the estimate of the error meets the target
     (1e-3 unless the file says otherwise).
@@ -52,10 +56,13 @@ def solve(
         from cnf.reports.results import check_target
 
         check_target(out)
-    solve_and_write(problem, out)
+    others = choose_workers(workers, scheduler)
+    if others != 1 and problem.solving.method == "waves":
+        raise CnfError('waves are one system, solved in one process; workers are for method = "patches" in [solve]')
+    solve_and_write(problem, out, others)
 
 
-def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
+def solve_and_write(problem: Problem, out: Path | Results | None, workers: int | str = 1) -> None:
     """Solve, show and write; an answer that does not hold is written first, and then an error.
 
     Ctrl-C ends the tuning with the best so far, which does not replace an answer that is there already.
@@ -66,7 +73,7 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
 
     if out is not None:
         check_pictures()  # matplotlib is asked for before the work, not after
-    answer = run_problem(problem)
+    answer = run_problem(problem, workers)
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
         say(line)
@@ -91,7 +98,7 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         raise CnfError(answer.off_target)
 
 
-def run_problem(problem: Problem) -> Answer:
+def run_problem(problem: Problem, workers: int | str = 1) -> Answer:
     """Solve with a display of the trials."""
     from cnf.reports.progress import part
 
@@ -102,7 +109,7 @@ def run_problem(problem: Problem) -> Answer:
         with part(open_console(), "solving", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
             with listening(shown.note):
-                answer = problem.solve(report=shown.tell)
+                answer = problem.solve(report=shown.tell, workers=workers)
             shown.result = f"{answer.attempts}, best: {answer.tuning.best}"
     except KeyboardInterrupt:
         at = f" ({shown.at})" if shown.at else ""

@@ -35,9 +35,6 @@ def refined(step: Callable[[Tried], Tried], begun: Tried, squares: Off) -> Tried
     found = begun
     for k in range(1 + CORRECTIONS):
         better = step(found)
-        import sys
-
-        print("OFF", k, size(better.off) / np.linalg.norm(better.weights), size(better.off), file=sys.stderr)
         gain = size(better.off) / max(size(found.off), 1e-300)
         if k and gain > 1:
             break

@@ -12,7 +12,7 @@ import typer
 
 from cnf.errors import CnfError, CnfWarning, SingularSystemError
 from cnf.files import check_writable
-from cnf.reports.terminal import Seed, open_console, say
+from cnf.reports.terminal import Scheduler, Seed, Workers, choose_workers, open_console, say
 
 if TYPE_CHECKING:
     from cnf.shapes.clouds.cloud import PointCloud
@@ -63,10 +63,8 @@ def reconstruct(
         int | None,
         typer.Option(help="Solve and mesh more than twice so many points in parts of about so many; default: 50000."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that do these parts.")] = 1,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster that does them, such as tcp://host:8786.")
-    ] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
     merge: Annotated[
         float, typer.Option(help="Join points nearer than this; the longest side counts 2.", show_default=True)
     ] = 1e-9,
@@ -123,7 +121,7 @@ def reconstruct(
         refinements=refine,
         close=not open_rims,
         part=part,
-        workers=workers if scheduler is None else scheduler,
+        workers=choose_workers(workers, scheduler),
     )
     say(f"\nwritten: {', '.join(map(str, write_results(made, target, look)))}")
     check_exact(made)
