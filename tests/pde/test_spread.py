@@ -158,6 +158,7 @@ def test_outstanding_ties_of_one_cell():
     assert np.allclose(factor.outstanding.rows @ factor.outstanding.rows.T, np.eye(2))
 
 
+@pytest.mark.slow
 def test_fields_do_not_depend_on_where_they_are_solved(small: None, two: Processes):
     """On 32 cells: weights and certificate in two processes are those of one; new values use the factors that are."""
     field = square()
@@ -171,10 +172,10 @@ def test_fields_do_not_depend_on_where_they_are_solved(small: None, two: Process
     assert torch.allclose(other(x), field(x), rtol=0, atol=1e-11)
 
 
-def test_executors_given_to_the_solver(small: None, two: Processes):
-    """Patches(workers=...) is the same as `use`, is no reason to solve again, and does not keep a field from a copy."""
+def test_executors_given_to_the_solver(small: None):
+    """Patches(workers=...) is the same as `use`, and what an executor goes through is no reason to solve again."""
     field = square()
-    given = ConstrainedField(field.basis, field.constraints, solver=Patches(workers=two)).eval()
+    given = ConstrainedField(field.basis, field.constraints, solver=Patches(workers=Listed())).eval()
     check_same(field, (given.solution.expansion.weights, given.certificate))
     assert given.solution is given.solution and isinstance(given._cache[1].factor, SpreadFactor)
     with pytest.raises(CnfError, match="workers are 1 to 256"):
