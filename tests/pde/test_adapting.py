@@ -23,7 +23,7 @@ from cnf.pde.patches.solid import Solid
 from cnf.pde.problems.on_patches import question_of, share_left_open
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import Ties
-from cnf.systems.tied import refined
+from cnf.systems.tied import nearest_weights
 
 DISK = Disk((0, 0), 1)
 
@@ -135,7 +135,7 @@ def test_weights_are_corrected_as_long_as_that_helps(good: bool):
     metric = Metric(column, np.ones((2, 2), dtype=bool))
     factor = SimpleNamespace(starts=np.array([0, 2, 4]), metric=metric, ties=ties, solve=solve)
     right = np.einsum("kij,kj->ki", blocks, wanted).ravel()
-    found, beyond = refined(factor, table, right, np.zeros(0))
+    found, beyond = nearest_weights(factor, table, right, np.zeros(0))
     assert np.allclose(found, beyond * column)
     assert np.allclose(found, wanted * column * (1.0 if good else 3.0), rtol=2e-10)
 

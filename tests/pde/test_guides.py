@@ -16,7 +16,7 @@ from cnf.pde.problems.on_patches import question_of
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
 from cnf.systems import tied
-from cnf.systems.tied import refined
+from cnf.systems.tied import nearest_weights
 
 DISK = Disk((0.1, 0.2), 1)
 EQUATIONS = {"interior": r"\Delta u - u = 0", "boundary": r"u = \exp(0.6 x + 0.8 y)"}
@@ -41,7 +41,7 @@ def test_smallest_off_guides_with_exact_rows():
     metric = Metric(np.ones(n), np.ones((cells, n), dtype=bool), triangles)
     factor = TiedFactor(table, starts, ties, rng.random((cells, 2)), None, metric.active, metric)
     right, tied_right = rng.standard_normal(cells * own), rng.standard_normal(count)
-    weights, _ = refined(factor, table, right, tied_right, np.einsum("kgn,kg->kn", guides, wanted))
+    weights, _ = nearest_weights(factor, table, right, tied_right, np.einsum("kgn,kg->kn", guides, wanted))
 
     rows = np.zeros((cells * own + count, cells * n))
     for k in range(cells):
@@ -54,7 +54,7 @@ def test_smallest_off_guides_with_exact_rows():
     pull = np.einsum("kgn,kg->kn", guides, wanted).ravel()
     found = np.linalg.solve(np.block([[square, rows.T], [rows, zero]]), np.concatenate([pull, right, tied_right]))
     assert np.allclose(weights.ravel(), found[: cells * n], rtol=1e-9, atol=1e-9)
-    assert len(factor._seen) > 0  # more room than ties can see: reduced to what they do see
+    assert len(factor.seen) > 0  # more room than ties can see: reduced to what they do see
 
 
 def test_cut_patches_have_room_and_are_right_between_the_points():

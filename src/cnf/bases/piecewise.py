@@ -216,13 +216,31 @@ class Piecewise(Basis):
 
 
 @dataclass(frozen=True)
+class Boxes:
+    """Some cells from `lower` to `upper` (c, D)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.lower)
+
+
+@dataclass(frozen=True)
 class PiecewiseEvaluator:
     """The functions of the cells; `local_rows` looks at those of one cell per point only."""
 
-    cells: Cells | Cover
+    cells: Cells | Cover | Boxes
     functions: LocalFunctions
     corners: tuple[CornerFunctions | EdgeFunctions, ...] = ()
     at_corner: np.ndarray | None = None  # (patches,)
+
+    def of(self, cells: np.ndarray) -> PiecewiseEvaluator:
+        """For these cells (c,) only, which are numbered anew; finds none of its points by itself."""
+        boxes = Boxes(self.cells.lower[cells], self.cells.upper[cells])
+        at_corner = None if self.at_corner is None else self.at_corner[cells]
+        return PiecewiseEvaluator(boxes, replace(self.functions), self.corners, at_corner)  # type: ignore[type-var]
 
     @property
     def exponents(self) -> np.ndarray:
@@ -245,6 +263,7 @@ class PiecewiseEvaluator:
 
     def locate(self, x: Tensor) -> Tensor:
         """The cell of every point, (P,)."""
+        assert not isinstance(self.cells, Boxes)
         return torch.from_numpy(self.cells.locate(x.detach().to(torch.float64).cpu().numpy())).to(x.device)
 
     def local_rows(self, x: Tensor, cells: Tensor, requests: Sequence[Request]) -> Tensor:

@@ -4,17 +4,61 @@
 on a cluster. What comes out does not depend on which of them it is.
 """
 
-from cnf.execution.executor import Executor, Failed, Here, Shared
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from cnf.execution.arrays import map_arrays, write_arrays
+from cnf.execution.executor import LATER, Executor, Failed, Here, Shared
 from cnf.execution.on_dask import Dask
 from cnf.execution.processes import Processes
 
-__all__ = ["Dask", "Executor", "Failed", "Here", "Processes", "Shared", "open_executor"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = [
+    "LATER",
+    "Dask",
+    "Executor",
+    "Failed",
+    "Here",
+    "Processes",
+    "Shared",
+    "executor_in_use",
+    "map_arrays",
+    "open_executor",
+    "use",
+    "write_arrays",
+]
+
+_IN_USE: ContextVar[Executor | None] = ContextVar("executor in use", default=None)
 
 
-def open_executor(workers: int | str | Executor) -> Executor:
-    """From a number of processes, the address of a Dask scheduler, or what is an executor already."""
+def open_executor(workers: int | str | Executor | Client) -> Executor:
+    """From a number of processes, the address of a Dask scheduler, its client, or what is an executor already."""
     if isinstance(workers, Executor):
         return workers
-    if isinstance(workers, str):
+    if not isinstance(workers, int):
         return Dask(workers)
     return Here() if workers == 1 and not isinstance(workers, bool) else Processes(workers)
+
+
+@contextmanager
+def use(workers: int | str | Executor | Client) -> Iterator[Executor]:
+    """All that can be done in pieces is, on this executor; it ends with the context unless it was there before."""
+    executor = open_executor(workers)
+    before = _IN_USE.set(executor)
+    try:
+        yield executor
+    finally:
+        _IN_USE.reset(before)
+        if executor is not workers:
+            executor.close()
+
+
+def executor_in_use() -> Executor:
+    """That of the innermost `use`; this process if there is none."""
+    return _IN_USE.get() or Here()

@@ -12,12 +12,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cnf.errors import CnfError
 
+if TYPE_CHECKING:
+    from cnf.execution.sharing import SharedFolder
+
 Work = Callable[[Any], Any]
 Value = TypeVar("Value", covariant=True)
+
+
+class Later:
+    """Among pieces: there is none now, but there may be when another result is in."""
+
+
+LATER = Later()
 
 
 class Shared(Protocol[Value]):
@@ -49,8 +59,9 @@ class Executor(ABC):
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         """(number, work(piece)) of every piece as it is finished; `Failed` where there is no result.
 
-        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once. Whoever may
-        leave it before its end closes it (`contextlib.closing`), and workers end what they are at.
+        Pieces are taken from `pieces` as there is somebody to do them: of large ones few are held at once. Pieces that
+        need results of others come after these, and `LATER` where all that are left still wait; it has no number.
+        Whoever may leave it before its end closes it (`contextlib.closing`), and workers end what they are at.
         """
 
     @abstractmethod
@@ -59,6 +70,16 @@ class Executor(ABC):
 
     def warm_up(self, module: str) -> None:  # noqa: B027  (this process has loaded what it needs)
         """Have workers load a module meanwhile: what they start with takes seconds that nobody need wait for."""
+
+    def make_folder(self) -> SharedFolder:
+        """A new folder that all workers see; who asks for it removes it."""
+        from cnf.execution.sharing import SharedFolder
+
+        return SharedFolder.begin()
+
+    def __deepcopy__(self, memo: dict) -> Executor:
+        """Itself: workers are not part of what is copied."""
+        return self
 
     def close(self) -> None:  # noqa: B027  (there may be nothing to end)
         """End what was started."""
@@ -87,6 +108,7 @@ class Here(Executor):
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         for number, piece in enumerate(pieces):
+            assert piece is not LATER, "nothing is under way that it could wait for"
             try:
                 found = work(piece)
             except Exception as error:

@@ -10,11 +10,12 @@ import importlib
 import logging
 import os
 from collections.abc import Generator, Iterable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnf.errors import CnfError, ExecutionError
-from cnf.execution.executor import Executor, Failed, Shared, Work, fail
+from cnf.execution.executor import LATER, Executor, Failed, Shared, Work, fail
 from cnf.execution.sharing import SharedFolder, file_arrays
 
 if TYPE_CHECKING:
@@ -86,17 +87,17 @@ class Dask(Executor):
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         from distributed import as_completed
 
-        source = enumerate(pieces)
+        source, begun = iter(pieces), count()
         numbers: dict[Future, int] = {}
         running = as_completed()
 
         def give_out() -> None:
             while len(numbers) < AHEAD * max(1, self.workers):
-                number, piece = next(source, (None, None))
-                if number is None:
+                piece = next(source, LATER)
+                if piece is LATER:
                     return
                 future = self.client.submit(_do, work, piece, pure=False)
-                numbers[future] = number
+                numbers[future] = next(begun)
                 running.add(future)
 
         try:
@@ -127,6 +128,10 @@ class Dask(Executor):
                 "folder that all their machines have in common"
             )
         return file_arrays(value, folder)
+
+    def make_folder(self) -> SharedFolder:
+        self.share(None)  # complains if not all workers see what is there
+        return SharedFolder.begin(self.folder)
 
     def close(self) -> None:
         self._warming.clear()

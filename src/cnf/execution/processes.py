@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing import connection
 from typing import Any
 
 from cnf.errors import CnfError
-from cnf.execution.executor import Executor, Failed, Shared, Work, fail
+from cnf.execution.executor import LATER, Executor, Failed, Shared, Work, fail
 from cnf.execution.sharing import SharedFolder, file_arrays, remove_abandoned
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -58,19 +59,19 @@ class Processes(Executor):
         self._folders: list[SharedFolder] = []
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
-        source, again = iter(enumerate(pieces)), deque[Assigned]()
+        source, again, begun = iter(pieces), deque[Assigned](), count()
         busy: dict[connection.Connection, Worker] = {}
         try:
             while True:
                 while len(busy) < self.workers:
-                    given = again.popleft() if again else _next(source)
+                    given = again.popleft() if again else _next(source, begun)
                     if given is None:
                         break
                     worker = self._idle.pop() if self._idle else self._start()
                     busy[worker.pipe] = worker
                     worker.give(work, given)
                 if not busy:
-                    return
+                    return  # there is none, now or later: nothing is under way that one could wait for
                 left = min(self.timeout - worker.age for worker in busy.values())
                 ready = connection.wait(list(busy), None if math.isinf(left) else max(0.0, left))
                 for pipe, worker in list(busy.items()):
@@ -134,9 +135,10 @@ class Answer:
     lost: bool = False
 
 
-def _next(source: Iterator[tuple[int, Any]]) -> Assigned | None:
-    found = next(source, None)
-    return None if found is None else Assigned(*found)
+def _next(source: Iterator[Any], begun: Iterator[int]) -> Assigned | None:
+    """The next piece with its number; None if there is none, or none now."""
+    found = next(source, LATER)
+    return None if found is LATER else Assigned(next(begun), found)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Sharing: a value whose large arrays are in files that every process on this machine maps into its memory.
 
 However many processes look at them, the system holds them once, and gives them up where memory is short. The value
-itself, with paths in place of its arrays, is small and can be sent.
+itself, with paths in place of its arrays, is small and can be sent. Tensors go as arrays, and are tensors again there.
 
 Their folder is locked by the process that made it, and goes with it: removed by that process, by workers that see it
 end (killed, it can remove nothing), or by the next that shares something in the same place.
@@ -86,6 +86,13 @@ class _Filed:
     path: str
 
 
+@dataclass(frozen=True)
+class _AsTensor:
+    """Stands for a tensor: its numbers, or the file they are in."""
+
+    array: Any
+
+
 @dataclass
 class Mapped:
     """A value with `_Filed` for its arrays; each process opens it once."""
@@ -95,16 +102,27 @@ class Mapped:
 
     def open(self) -> Any:
         if not self.opened:
-            self.opened.append(_replace(self.value, _Filed, lambda filed: np.load(filed.path, mmap_mode="r")))
+            self.opened.append(_replace(self.value, _Filed | _AsTensor, _opened))
         return self.opened[0]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"value": self.value, "opened": []}
 
 
+def _opened(kept: _Filed | _AsTensor) -> Any:
+    if isinstance(kept, _Filed):
+        return np.load(kept.path, mmap_mode="r")
+    import torch
+
+    array = kept.array if isinstance(kept.array, np.ndarray) else np.load(kept.array.path)
+    return torch.from_numpy(array)  # not of a mapped one, into which it could be written
+
+
 def file_arrays(value: Any, folder: Path) -> Mapped:
     """Write the large arrays of a value (dataclasses, dictionaries, lists, tuples) to a folder."""
-    known: dict[int, _Filed] = {}  # an array that is in two places goes to one file
+    import torch
+
+    known: dict[int, tuple[_Filed, np.ndarray]] = {}  # an array that is in two places goes to one file
 
     def put(array: np.ndarray) -> Any:
         if array.nbytes < LARGE:
@@ -112,13 +130,16 @@ def file_arrays(value: Any, folder: Path) -> Mapped:
         if id(array) not in known:
             path = folder / f"{len(list(folder.iterdir()))}.npy"
             np.save(path, array, allow_pickle=False)
-            known[id(array)] = _Filed(str(path))
-        return known[id(array)]
+            known[id(array)] = _Filed(str(path)), array  # kept, so that nothing else gets its identity
+        return known[id(array)][0]
 
-    return Mapped(_replace(value, np.ndarray, put))
+    def put_any(given: Any) -> Any:
+        return put(given) if isinstance(given, np.ndarray) else _AsTensor(put(given.detach().cpu().numpy()))
+
+    return Mapped(_replace(value, np.ndarray | torch.Tensor, put_any))
 
 
-def _replace(value: Any, kind: type, change: Any) -> Any:
+def _replace(value: Any, kind: Any, change: Any) -> Any:
     """The value with everything of a kind changed, inside what holds it."""
     if isinstance(value, kind):
         return change(value)
@@ -126,7 +147,7 @@ def _replace(value: Any, kind: type, change: Any) -> Any:
         return {name: _replace(one, kind, change) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_replace(one, kind, change) for one in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type | _Filed):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | _Filed | _AsTensor):
         own = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         return dataclasses.replace(value, **{name: _replace(one, kind, change) for name, one in own.items()})
     return value

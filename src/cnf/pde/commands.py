@@ -50,7 +50,8 @@ def solve(
     """Solve the problem in a file: tune, solve, certify, show.
 
     With --sweep, one problem for each value, and a table, an animation and a page of all of them; --out keeps every
-    case as it is finished, and the same command goes on from there.
+    case as it is finished, and the same command goes on from there. Workers take cases of a sweep; of one problem they
+    factor and solve patches, where these are large enough to be worth it. The answer does not depend on them.
 
     Exit code 0 only if every condition holds within the tolerance, and the estimate of the error meets the target
     (1e-3 unless the file says otherwise).
@@ -61,22 +62,23 @@ def solve(
     changes |= {"basis": {"type": basis}} if basis is not None else {}
     changes |= {"tuning": {"objective": objective}} if objective is not None else {}
     changes |= {"solve": {"underdetermined": "minimum-norm"}} if minimum_norm else {}
+    others = choose_workers(workers, scheduler)
     if sweep:
         from cnf.pde.sweeps.showing import solve_sweep
 
-        solve_sweep(file, sweep, changes, choose_workers(workers, scheduler), out)
+        solve_sweep(file, sweep, changes, others, out)
         return
-    if choose_workers(workers, scheduler) != 1:
-        raise CnfError("one problem is solved in one process; --workers and --scheduler are of --sweep")
     problem = read_problem(file, changes)
     if out is not None:
         from cnf.reports.results import check_target
 
         check_target(out)
-    solve_and_write(problem, out)
+    if others != 1 and problem.solving.method == "waves":
+        raise CnfError('waves are one system, solved in one process; workers are for method = "patches" in [solve]')
+    solve_and_write(problem, out, others)
 
 
-def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
+def solve_and_write(problem: Problem, out: Path | Results | None, workers: int | str = 1) -> None:
     """Solve, show and write; an answer that does not hold is written first, and then an error.
 
     Ctrl-C ends the tuning with the best so far, which does not replace an answer that is there already.
@@ -87,7 +89,7 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
 
     if out is not None:
         check_pictures()  # matplotlib is asked for before the work, not after
-    answer = run_problem(problem)
+    answer = run_problem(problem, workers)
     say(f"\n{answer_table(answer)}")
     for line in answer.verdict():
         say(line)
@@ -112,7 +114,7 @@ def solve_and_write(problem: Problem, out: Path | Results | None) -> None:
         raise CnfError(answer.off_target)
 
 
-def run_problem(problem: Problem) -> Answer:
+def run_problem(problem: Problem, workers: int | str = 1) -> Answer:
     """Solve with a display of the trials."""
     from cnf.reports.progress import part
 
@@ -123,7 +125,7 @@ def run_problem(problem: Problem) -> Answer:
         with part(open_console(), "solving", EXPECTED_TRIALS) as shown, warnings.catch_warnings():
             warnings.simplefilter("ignore", CnfWarning)  # the verdict says the same
             with listening(shown.note):
-                answer = problem.solve(report=shown.tell)
+                answer = problem.solve(report=shown.tell, workers=workers)
             shown.result = f"{answer.attempts}, best: {answer.tuning.best}"
     except KeyboardInterrupt:
         at = f" ({shown.at})" if shown.at else ""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cnf.solvers.metric import Metric
-from cnf.solvers.separation import Instants, Separated, Table, ThinTable, frame_of, grouped, separate
+from cnf.solvers.separation import Instants, Separated, ThinTable, frame_of, grouped, separate
 from cnf.solvers.stages import StageGuides
+from cnf.solvers.tables import Table, part_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ class GuideTable:
         owner = np.repeat(np.arange(len(cells)), count)
         first = np.cumsum(count) - count
         return np.arange(len(owner)) - first[owner] + self.starts[cells][owner], owner
+
+    def of(self, cells: np.ndarray) -> GuideTable:
+        """Of these cells (c,) only, which are numbered anew, and without time."""
+        rows, owner = self.numbers(cells)
+        starts = np.searchsorted(owner, np.arange(len(cells) + 1))
+        table, kind = part_of(self.table, rows, cells), self.kind[rows]  # type: ignore[arg-type]
+        return GuideTable(table, None, self.order[rows], starts, kind, None, self.column, self.faint)
 
     def as_they_are(self, cells: np.ndarray) -> StageGuides:
         """Over all functions of these cells."""

@@ -19,8 +19,9 @@ import numpy as np
 from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import TiedFactor, Ties
-from cnf.solvers.separation import Instants, SeparatedSlab, Table, applied, joined, separate_slab
+from cnf.solvers.separation import Instants, SeparatedSlab, applied, joined, separate_slab
 from cnf.solvers.stages import MOST_STAGES, StagedFactor, StageGuides, smallest
+from cnf.solvers.tables import Table
 
 SAME = 1e-10  # of a row: how far rows of slabs may differ that share a factor
 KEPT = 2  # factors that later slabs may share

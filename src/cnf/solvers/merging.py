@@ -23,10 +23,33 @@ def merging_order(
     return _Merging(centres, pairs, ties).found(time)
 
 
+def branches(
+    centres: np.ndarray, pairs: np.ndarray, ties: np.ndarray, work: np.ndarray, enough: float
+) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+    """The last merges of that order, down to branches with as much `work` (n,) as is `enough`, and these.
+
+    Merges are pairs of numbers of branches and then of merges.
+    """
+    merging = _Merging(centres, pairs, ties, work, enough)
+    merging.found(None)
+    count, shift = len(merging.branches), len(merging.branches) - len(centres)
+    numbers = [[-1 - part if part < 0 else part + shift for part in parts] for parts in merging.order]
+    assert len(numbers) == count - 1
+    return merging.branches, [(first, second) for first, second in numbers]
+
+
 class _Merging:
-    def __init__(self, centres: np.ndarray, pairs: np.ndarray, ties: np.ndarray):
-        self.centres, self.pairs, self.ties = centres, pairs, ties
+    def __init__(
+        self,
+        centres: np.ndarray,
+        pairs: np.ndarray,
+        ties: np.ndarray,
+        work: np.ndarray | None = None,
+        enough: float = 0.0,
+    ):
+        self.centres, self.pairs, self.ties, self.work, self.enough = centres, pairs, ties, work, enough
         self.order: list[tuple[int, int]] = []
+        self.branches: list[np.ndarray] = []
 
     def found(self, time: int | None) -> list[tuple[int, int]]:
         if time is None:
@@ -47,6 +70,9 @@ class _Merging:
 
     def _merged(self, cells: np.ndarray, edges: np.ndarray) -> int:
         """The number of the merge of all these cells, between which there are these pairs."""
+        if self.work is not None and (len(cells) == 1 or self.work[cells].sum() <= self.enough):
+            self.branches.append(cells)
+            return -len(self.branches)
         if len(cells) == 1:
             return int(cells[0])
         upper = np.zeros(len(self.centres), dtype=bool)

@@ -12,135 +12,20 @@ is zero in all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
+from cnf.solvers.fronts import Front, Outstanding, as_seen, merged
+from cnf.solvers.local_factor import LocalFactor
 from cnf.solvers.merging import merging_order
 from cnf.solvers.metric import Metric
+from cnf.solvers.tables import Evaluated
 
-ROOM = 1.25  # null coordinates per row from which on they are reduced to those that rows see
 PIECE = 4096  # rows that are multiplied at once: a copy of the weights for each of them would be as large as they are
-DEPENDENT = 1e-12  # diagonal of R, relative to its first entry, below which rows say nothing new
-
-
-@dataclass(frozen=True)
-class LocalFactor:
-    """One cell: Q (n, n) and R (r, r) of the r independent ones of its rows divided by `scale` (m,).
-
-    Q stays a product of reflections, times `turn` (k, k) in the first k directions if rows depend on each other. Its
-    first r columns span the rows, the others leave them alone: `null` coordinates are weights of those.
-    R is kept where the reflections leave room for it, and apart, as `turned`, if it was factored again.
-    """
-
-    reflections: np.ndarray  # (n, k), as LAPACK keeps them
-    factors: np.ndarray  # (k,)
-    turn: np.ndarray | None
-    turned: np.ndarray | None  # (r, r)
-    pivot: np.ndarray  # (r,) rows in the order of the triangle
-    scale: np.ndarray
-    active: np.ndarray | None = None  # (all unknowns,) bool: which of them are the n; None: all
-
-    @staticmethod
-    def of(rows: np.ndarray, active: np.ndarray | None = None) -> LocalFactor:
-        """`rows` (m, n) in the unknowns that are `active` (n,); the others stay zero.
-
-        Pivoting costs five times as much as reflections alone, so it is left to rows that turn out to be nearly
-        dependent: then the triangle is factored again, which is smaller than the rows.
-        """
-        own = rows if active is None or active.all() else rows[:, active]
-        size = np.linalg.norm(own, axis=1)
-        scale = np.where(size > 0, size, 1.0)
-        m, n = own.shape
-        if not m or not n:
-            none = np.zeros(0, dtype=int)
-            empty = np.zeros((n, 0)), np.zeros(0), None, None, none, scale
-            return LocalFactor(*empty, active if own is not rows else None)
-        geqrf, geqrf_lwork, trcon = (_lapack(own, name) for name in ("geqrf", "geqrf_lwork", "trcon"))
-        work = int(geqrf_lwork(n, m)[0].real)
-        found, factors, _, _ = geqrf((own / scale[:, None]).conj().T, lwork=work, overwrite_a=True)
-        k = min(m, n)
-        pivot, turn, turned = np.arange(m), None, None
-        if m > n or trcon(np.asfortranarray(found[:k]))[0] <= m * DEPENDENT:
-            turn, triangle, pivot = scipy.linalg.qr(np.triu(found[:k]), pivoting=True, check_finite=False)
-            diagonal = np.abs(np.diag(triangle))
-            rank = int((diagonal > DEPENDENT * diagonal[0]).sum())
-            turned, pivot = np.asfortranarray(triangle[:rank, :rank]), pivot[:rank]
-        return LocalFactor(found[:, :k], factors, turn, turned, pivot, scale, active if own is not rows else None)
-
-    @property
-    def rank(self) -> int:
-        return self.pivot.shape[0]
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """The smallest y (n,) with L y = right (m,); rows beyond the rank are left to the others."""
-        return self.joined(self.along(right), np.zeros(self.reflections.shape[0] - self.rank))
-
-    def solve_transposed(self, z: np.ndarray) -> np.ndarray:
-        """The multipliers (m,) of the rows: L^+T z."""
-        return self.multipliers(self.in_directions(z[None])[0, : self.rank])
-
-    def along(self, right: np.ndarray) -> np.ndarray:
-        """What the smallest y with L y = right (m,) is in the first r directions, (r,)."""
-        return self._solve_triangle((right / self.scale)[self.pivot], 2)
-
-    def multipliers(self, along: np.ndarray) -> np.ndarray:
-        """`along` transposed: (r,) -> (m,)."""
-        found = np.zeros(self.scale.shape[0], along.dtype)
-        found[self.pivot] = self._solve_triangle(along, 0)
-        return found / self.scale
-
-    def joined(self, along: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """What the first r directions (r,) and null coordinates (n - r,) stand for, (n,)."""
-        return self._from_directions(np.concatenate([along, c]))
-
-    def on_free(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (l, n) as rows over the null coordinates, (l, n - r)."""
-        return self.in_directions(rows)[:, self.rank :]
-
-    def _solve_triangle(self, right: np.ndarray, transposed: int) -> np.ndarray:
-        if not self.rank:
-            return np.zeros(0)
-        triangle = np.asfortranarray(self.reflections[: self.rank]) if self.turned is None else self.turned
-        return _lapack(triangle, "trtrs")(triangle, right, trans=transposed)[0]
-
-    def in_directions(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (l, n) times Q."""
-        own = rows if self.active is None else rows[:, self.active]
-        found = self._reflected(np.ascontiguousarray(own).conj().T, adjoint=True)
-        if self.turn is not None:
-            found[: len(self.turn)] = self.turn.conj().T @ found[: len(self.turn)]
-        return found.conj().T
-
-    def _from_directions(self, inner: np.ndarray) -> np.ndarray:
-        """Q times `inner` (n,)."""
-        if self.turn is not None:
-            inner = np.concatenate([self.turn @ inner[: len(self.turn)], inner[len(self.turn) :]])
-        own = self._reflected(inner[:, None], adjoint=False)[:, 0]
-        if self.active is None:
-            return own
-        found = np.zeros(len(self.active), own.dtype)
-        found[self.active] = own
-        return found
-
-    def _reflected(self, columns: np.ndarray, adjoint: bool) -> np.ndarray:
-        """The reflections, or their adjoint, of columns (n, l)."""
-        if not columns.size or not len(self.factors):
-            return np.array(columns)
-        work = 64 * (columns.shape[1] + 65)  # a block of reflections and its triangle
-        if np.iscomplexobj(self.reflections):
-            return lapack.zunmqr("L", "C" if adjoint else "N", self.reflections, self.factors, columns, work)[0]
-        return lapack.dormqr("L", "T" if adjoint else "N", self.reflections, self.factors, columns, work)[0]
-
-
-def _lapack(matrix: np.ndarray, name: str) -> Callable:
-    """The routine of this name for real or for complex numbers."""
-    return getattr(lapack, ("z" if np.iscomplexobj(matrix) else "d") + name)
 
 
 def in_pieces(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -150,8 +35,10 @@ def in_pieces(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield numbers, rows[numbers]
 
 
-def times_weights(rows: np.ndarray, owner: np.ndarray, y: np.ndarray) -> np.ndarray:
+def times_weights(rows: np.ndarray | Evaluated, owner: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Every row (K, n) times y (cells, n) of the cell that owns it, (K,)."""
+    if not isinstance(rows, np.ndarray):
+        return rows.times(y)
     parts = [np.einsum("kn,kn->k", own, y[owner[numbers]]) for numbers, own in in_pieces(rows)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -197,22 +84,13 @@ class Ties:
 
 
 @dataclass(frozen=True)
-class Front:
-    """Two parts merged: `factor` of the ties they finish, in their null coordinates, and what that does to the others.
+class Halfway:
+    """What is fixed on the way up the tree: smallest solutions `y` (cells, n) of the cells' own rows, and `fixed` of
+    every front; what ties make of it, (ties,)."""
 
-    `held` (outstanding, r) are the ties that reach beyond, in the r directions that the finished ones determine. Their
-    rest goes on to the next merge: kept in full, they would be most of the memory that cells in space take.
-    """
-
-    parts: tuple[int, int]  # numbers of the parts: cells first, then fronts in order
-    width: int  # null coordinates of the first part
-    finished: np.ndarray  # ties
-    outstanding: np.ndarray
-    factor: LocalFactor
-    held: np.ndarray
-
-
-_Outstanding = tuple[np.ndarray, np.ndarray, np.ndarray]  # ties (l,), entries met so far (l,), null coordinates (l, k)
+    y: np.ndarray
+    fixed: list[np.ndarray]
+    reached: np.ndarray
 
 
 class TiedFactor:
@@ -220,7 +98,8 @@ class TiedFactor:
 
     `centres` (cells, D) say which cells are neighbours, `time` which coordinate has a direction, `active` (cells, n)
     which unknowns a cell has; None: all. `metric` says how weights are measured, an array (n,) what they are multiplied
-    by; None: as they are. Unknowns y are those of the metric.
+    by; None: as they are. Unknowns y are those of the metric. `order` says which parts are merged, `total` (ties,) how
+    many entries ties have, here and elsewhere; None: those here. What has some elsewhere is left `outstanding`.
     """
 
     def __init__(
@@ -232,26 +111,38 @@ class TiedFactor:
         time: int | None = None,
         active: np.ndarray | None = None,
         metric: Metric | np.ndarray | None = None,
+        order: Sequence[tuple[int, int]] | None = None,
+        total: np.ndarray | None = None,
     ):
         self.starts, self.ties = starts, ties
         own = np.ones((len(starts) - 1, table.shape[1]), dtype=bool) if active is None else active
         column = np.ones(table.shape[1]) if metric is None else metric
         self.metric = column if isinstance(column, Metric) else Metric(column, own)
         with threadpool_limits(1, "blas"):  # threads only get in each other's way on matrices this small
-            self._factor(table, centres, time, own)
+            self.local = [
+                LocalFactor.of(self.metric.over(cell, table[np.arange(a, b)]), each)
+                for cell, ((a, b), each) in enumerate(zip(pairwise(starts), own, strict=True))
+            ]
+            self.seen: dict[int, np.ndarray] = {}  # by part: a basis (k, l) of the null coordinates in use
+            self.fronts: list[Front] = []
+            order = merging_order(centres, *ties.pairs(), time) if order is None else order
+            self.outstanding = self._merge_all(order, np.bincount(ties.rows, minlength=ties.count), total)
 
-    def _factor(self, table: np.ndarray, centres: np.ndarray, time: int | None, active: np.ndarray) -> None:
-        starts, ties = self.starts, self.ties
-        self.local = [
-            LocalFactor.of(self.metric.over(cell, table[np.arange(a, b)]), own)
-            for cell, ((a, b), own) in enumerate(zip(pairwise(starts), active, strict=True))
-        ]
-        self._seen: dict[int, np.ndarray] = {}  # by part: an orthonormal basis (k, l) of the null coordinates in use
-        order = np.argsort(ties.cells, kind="stable")
-        bounds = np.searchsorted(ties.cells[order], np.arange(len(self.local) + 1))
-        self._entries = [order[a:b] for a, b in pairwise(bounds)]  # of every cell
-        self.fronts: list[Front] = []
-        self._merge_all(merging_order(centres, *ties.pairs(), time))
+    @classmethod
+    def kept(
+        cls,
+        starts: np.ndarray,
+        ties: Ties,
+        metric: Metric,
+        local: list[LocalFactor],
+        fronts: list[Front],
+        seen: dict[int, np.ndarray],
+    ) -> TiedFactor:
+        """One that was factored elsewhere."""
+        made = cls.__new__(cls)
+        made.starts, made.ties, made.metric = starts, ties, metric
+        made.local, made.fronts, made.seen, made.outstanding = local, fronts, seen, None
+        return made
 
     @property
     def at_once(self) -> float:
@@ -262,48 +153,46 @@ class TiedFactor:
     def rank(self) -> int:
         return sum(f.rank for f in self.local) + sum(f.factor.rank for f in self.fronts)
 
-    def _merge_all(self, order: list[tuple[int, int]]) -> None:
-        remaining = np.bincount(self.ties.rows, minlength=self.ties.count)  # entries of a tie not merged yet
-        parts: dict[int, _Outstanding] = {}  # of fronts
-        for first, second in order:
-            (rows_a, count_a, a), (rows_b, count_b, b) = (
-                self._of_cell(part) if part < len(self.local) else parts.pop(part) for part in (first, second)
-            )
-            rows = np.union1d(rows_a, rows_b)
-            both = np.zeros((len(rows), a.shape[1] + b.shape[1]), np.result_type(a, b))
-            counts = np.zeros(len(rows), dtype=np.int64)
-            for own, count, block, at in ((rows_a, count_a, a, 0), (rows_b, count_b, b, a.shape[1])):
-                where = np.searchsorted(rows, own)
-                both[where, at : at + block.shape[1]] = block
-                counts[where] += count
-            done, width = counts == remaining[rows], a.shape[1]
-            finished, both = both[done], both[~done]
-            del a, b, block  # they are large
-            factor = LocalFactor.of(finished)
-            left = factor.in_directions(both)
-            del finished, both
-            number, rank = len(self.local) + len(self.fronts), factor.rank
-            held = left[:, :rank].copy()
-            self.fronts.append(Front((first, second), width, rows[done], rows[~done], factor, held))
-            parts[number] = (rows[~done], counts[~done], self._as_seen(number, left[:, rank:]))
+    def _merge_all(
+        self, order: Sequence[tuple[int, int]], here: np.ndarray, total: np.ndarray | None
+    ) -> Outstanding | None:
+        """What is outstanding of all cells together."""
+        total = here if total is None else total
+        by_cell = np.argsort(self.ties.cells, kind="stable")
+        bounds = np.searchsorted(self.ties.cells[by_cell], np.arange(len(self.local) + 1))
+        entries = [by_cell[a:b] for a, b in pairwise(bounds)]  # of every cell
+        parts: dict[int, Outstanding] = {}  # of fronts
 
-    def _of_cell(self, cell: int) -> _Outstanding:
+        def part(number: int) -> Outstanding:
+            if number >= len(self.local):
+                return parts.pop(number)
+            return self._as_seen(number, self._of_cell(number, entries[number], total))
+
+        for numbers in order:
+            front, left = merged(numbers, [part(number) for number in numbers])
+            number = len(self.local) + len(self.fronts)
+            self.fronts.append(front)
+            parts[number] = self._as_seen(number, left)
+        return part(len(self.local) + len(order) - 1) if self.local else None
+
+    def _of_cell(self, cell: int, entries: np.ndarray, total: np.ndarray) -> Outstanding:
         """The ties of a cell, all outstanding."""
-        own = self._entries[cell]
-        rows = self.ties.rows[own]
-        free = self.local[cell].on_free(self.metric.over(cell, self.ties.vectors[own]))
-        return rows, np.ones(len(rows), dtype=np.int64), self._as_seen(cell, free)
+        ties = self.ties.rows[entries]
+        free = self.local[cell].on_free(self.metric.over(cell, self.ties.vectors[entries]))
+        return Outstanding(ties, np.ones(len(ties), dtype=np.int64), total[ties], free)
 
-    def _as_seen(self, part: int, rows: np.ndarray) -> np.ndarray:
-        """Rows (l, k) over the null coordinates of a part, over those of them that they see if they are much fewer."""
-        if rows.shape[1] <= ROOM * rows.shape[0]:
-            return rows
-        basis, triangle = np.linalg.qr(rows.conj().T)
-        self._seen[part] = basis
-        return triangle.conj().T
+    def _as_seen(self, number: int, part: Outstanding) -> Outstanding:
+        found, basis = as_seen(part)
+        if basis is not None:
+            self.seen[number] = basis
+        return found
 
     def solve(self, right: np.ndarray, tied: np.ndarray) -> np.ndarray:
         """The smallest y (cells, n) with L y = right (M,) and T y = tied."""
+        return self.descend(self.ascend(right, tied))
+
+    def ascend(self, right: np.ndarray, tied: np.ndarray) -> Halfway:
+        """From the cells to the last front: what rows, and ties that are finished, fix."""
         y = np.stack([f.solve(right[a:b]) for f, (a, b) in zip(self.local, pairwise(self.starts), strict=True)])
         reached = self.ties.applied(self.metric.weights(y))  # T y of what is fixed so far
         fixed = []
@@ -311,11 +200,18 @@ class TiedFactor:
             along = front.factor.along(tied[front.finished] - reached[front.finished])
             reached[front.outstanding] += front.held @ along
             fixed.append(along)
-        free: dict[int, np.ndarray] = {}
+        return Halfway(y, fixed, reached)
+
+    def descend(self, halfway: Halfway, beyond: np.ndarray | None = None) -> np.ndarray:
+        """y (cells, n), from the last front to the cells; `beyond` are null coordinates that others fixed."""
+        y = halfway.y.copy()
+        free = {} if beyond is None else {len(self.local) + len(self.fronts) - 1: beyond}
         for k in reversed(range(len(self.fronts))):
             front, number = self.fronts[k], len(self.local) + k
-            unused = np.zeros(front.factor.reflections.shape[0] - front.factor.rank)
-            c = front.factor.joined(fixed[k], self._from_seen(number, free.pop(number)) if number in free else unused)
+            c = front.factor.joined(
+                halfway.fixed[k],
+                self._from_seen(number, free.pop(number)) if number in free else np.zeros(front.factor.free),
+            )
             free[front.parts[0]], free[front.parts[1]] = c[: front.width], c[front.width :]
         for cell, c in free.items():
             y[cell] += self.local[cell].joined(np.zeros(self.local[cell].rank), self._from_seen(cell, c))
@@ -323,10 +219,10 @@ class TiedFactor:
 
     def _from_seen(self, part: int, c: np.ndarray) -> np.ndarray:
         """Null coordinates of a part from those of them in use."""
-        return self._seen[part] @ c if part in self._seen else c
+        return self.seen[part] @ c if part in self.seen else c
 
     def _to_seen(self, part: int, c: np.ndarray) -> np.ndarray:
-        return self._seen[part].T @ c if part in self._seen else c
+        return self.seen[part].T @ c if part in self.seen else c
 
     def solve_transposed(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B^+T z for z (cells, n): the multipliers of the rows (M,) and of the ties. `solve` transposed."""

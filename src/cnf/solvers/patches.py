@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
+from cnf.execution import Executor
 from cnf.solvers.balls import Balls
 from cnf.solvers.solver import Method, power_of_two_scales
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    Workers = int | str | Executor | Client | None
+else:
+    Workers = object
 
 MODES = ("blend", "local")
 
@@ -34,6 +43,11 @@ class Patches(Method):
 
     `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
     condition is within reach.
+
+    `workers` do the patches of a `Piecewise` basis in eval mode: a number of processes, the address of a Dask
+    scheduler, its client, or an executor of `cnf.execution`; None: those of the innermost `cnf.execution.use`, else
+    this process. The field does not depend on it. Workers that are started for a number end with the factors,
+    `field.release()`.
     """
 
     mode: str = "blend"
@@ -43,6 +57,9 @@ class Patches(Method):
     outside: float = 1e5
     follow_density: bool = False
     balls: Balls | None = field(default=None, compare=False)
+    workers: Workers = field(default=None, compare=False)
+
+    _derived: ClassVar = ("workers",)  # nothing that is found depends on it
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

@@ -9,25 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from cnf.solvers.null_space import Ties
+from cnf.solvers.tables import Table
 
 SAME_MOMENT = 1e-10  # of a slab
 ROUNDED = 1e-9  # of rows: what is left of moments where slabs are short
 ALIKE = 1e-12  # of the sums of marks: how far those of different moments may be apart
-
-
-class Table(Protocol):
-    """Rows (M, n): an array, or something that works them out when they are asked for by their numbers."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)

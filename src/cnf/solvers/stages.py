@@ -19,8 +19,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from cnf.solvers.local_factor import LocalFactor
 from cnf.solvers.metric import Metric
-from cnf.solvers.null_space import LocalFactor, TiedFactor
+from cnf.solvers.null_space import TiedFactor
 from cnf.solvers.separation import Frame, Separated, SeparatedSlab, applied
 
 CORRECTIONS = 4

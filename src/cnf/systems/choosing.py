@@ -25,5 +25,5 @@ def formulate(method: object, basis: Basis, constraints: Sequence[Constraint]) -
     layout = lay_out(basis, constraints)
     refuse_overdetermined(method, basis, constraints, layout)
     if isinstance(basis, Piecewise):
-        return Tied(layout)
+        return Tied(layout, workers=method.workers if isinstance(method, Patches) else None)
     return Patched(layout, method) if isinstance(method, Patches) else Matrices(layout, method)

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import CnfError
+from cnf.solvers.solver import Method
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, sp.Basic)
 INSTALLED = tuple({str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "platstdlib"))})
@@ -112,8 +113,8 @@ def slots_of(part: object) -> Iterator[tuple[str, object]]:
 
 
 def derived_names(part: object) -> tuple[str, ...]:
-    """Attributes that follow from the others: the solution that a field remembers, say."""
-    return getattr(type(part), "_derived", ()) if isinstance(part, nn.Module) else ()
+    """Attributes that change nothing: the solution that a field remembers, or who does the work."""
+    return getattr(type(part), "_derived", ()) if isinstance(part, nn.Module | Method) else ()
 
 
 class _Same:

@@ -17,13 +17,16 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
 from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
+from cnf.execution import Executor, executor_in_use, open_executor
 from cnf.operators.expansion import Probe, Request
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
 from cnf.solvers.clock import Clock, GuideTable
 from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
-from cnf.solvers.null_space import TiedFactor, Ties, squares_of, times_weights
+from cnf.solvers.null_space import Ties
+from cnf.solvers.patches import Workers
+from cnf.solvers.spread import SpreadFactor, branches_worth
 from cnf.systems.formulation import (
     Account,
     Expansion,
@@ -37,43 +40,45 @@ from cnf.systems.formulation import (
 from cnf.systems.loose_ties import LooseTies, loosened
 from cnf.systems.tied_account import TiedAccount
 from cnf.systems.tied_rows import ENTRIES, GuideRows, Rows, TiedSystem, gather, gather_guides, guide_table, in_order
-
-Factor = TiedFactor | MarchedFactor
+from cnf.systems.tied_solve import NO_ROWS, Factor, SolveTied, as_array, nearest_weights
 
 SMOOTH = 0.5  # weight of a function per degree: the smallest weights are those of the smoothest field
 LARGE = 2**24  # numbers in a square of all functions of every cell: rows of more are worked out when asked for
-NO_ROWS = np.zeros(0, dtype=np.int64)
-CORRECTIONS = 4
-HALF = 0.5  # of what is missing: corrections that leave more are the last
-TWICE = 2  # is enough to be orthogonal to rounding
 FAINT = 1e-8  # how much weights themselves count beside guides
 
 
 @dataclass(frozen=True)
 class Tied(Formulation):
-    """`smooth`: how much less a function counts per degree."""
+    """`smooth`: how much less a function counts per degree; `workers`: as of `cnf.solvers.Patches`."""
 
     smooth: float = SMOOTH
+    workers: Workers = None
 
     @threadpool_limits.wrap(limits=1, user_api="blas")  # guides of cells are small matrices too, as in `TiedFactor`
     def plan(self, basis: Basis, constraints: Sequence[Constraint]) -> TiedPlan:
         assert isinstance(basis, Piecewise)
         evaluator = basis.snapshot()
         sizes = len(basis.space.channels), basis.local_size
-        large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and not basis.loose and basis.strengths is None
-        lazily = (basis.time is not None or large) and not torch.is_grad_enabled()
+        plain = not basis.loose and basis.strengths is None
+        large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and plain
+        executor = executor_in_use() if self.workers is None else open_executor(self.workers)
+        branches = branches_worth(basis.cells.count, math.prod(sizes), executor)
+        reason = alone(basis) if branches > 1 else ""
+        branches = 1 if reason else branches
+        lazily = (basis.time is not None or large or branches > 1) and not torch.is_grad_enabled()
         system = gather(evaluator, constraints, (*basis.ties, *basis.loose), *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
         if lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
-            return TiedPlan(self, basis, evaluator, system, weight, later=later)
+            spread = Spreading(executor, branches) if branches > 1 else None
+            return TiedPlan(self, basis, evaluator, system, weight, later=later, spread=spread, reason=reason)
         guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
         unit = column if guides is None else column * basis.guide_strength / FAINT
         system, loose = loosened(system, basis.loose, weight, unit, basis.strengths)
         if loose is not None and guides is not None:
             guides = replace(guides, starts=np.append(guides.starts, [guides.starts[-1]] * len(loose.beside)))
-        return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose)
+        return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose, reason=reason)
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
@@ -82,11 +87,31 @@ class Tied(Formulation):
         return CellExpansion(basis.snapshot(), weights, ties, KnownAccount("weights from a file"))
 
 
+def alone(basis: Piecewise) -> str:
+    """Why all is done in this process whatever workers there are; empty if nothing speaks against them."""
+    if torch.is_grad_enabled():
+        return "gradients take all factors in one process: workers are for fields in eval mode"
+    if basis.time is not None:
+        return "slabs of time follow one another, in one process"
+    if basis.loose or basis.strengths is not None:
+        return "what only comes close to being met across patches takes all of them in one process"
+    return ""
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Workers, and into how many branches patches are divided for them."""
+
+    executor: Executor
+    branches: int
+
+
 @dataclass(frozen=True, eq=False)
 class TiedPlan(Plan):
-    """Assembled; factored when first solved. `later` are guides during time, worked out from slab to slab.
+    """Assembled and factored. `later` are guides that are worked out from slab to slab, or branch to branch.
 
-    If there are `loose` ties, the last cells of the system are those of what they miss.
+    If there are `loose` ties, the last cells of the system are those of what they miss. `spread`: by workers; `reason`
+    says why they have no part in it, if there are any.
     """
 
     formulation: Tied
@@ -97,17 +122,25 @@ class TiedPlan(Plan):
     guides: GuideRows | None = None
     later: GuideTable | None = None
     loose: LooseTies | None = None
+    spread: Spreading | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         system, cells = self.system, self.basis.cells
         vectors: Any  # rows that are worked out on demand pass for arrays while slabs ask for them one by one
         table: Any
-        vectors, table = (a if isinstance(a, Rows) else _array(a) for a in (system.vectors, system.table))
+        vectors, table = (a if isinstance(a, Rows) else as_array(a) for a in (system.vectors, system.table))
         ties = Ties(system.ties, system.tied_rows, system.tied_cells, vectors)
         centres, active = (cells.lower + cells.upper) / 2, self.basis.active()
         if self.loose is not None:
             centres = np.concatenate([centres, centres[self.loose.beside]])
             active = np.concatenate([active, self.loose.active])
+        if self.spread is not None:
+            column = self.column.numpy()
+            how = self.spread.executor, self.spread.branches
+            spread = SpreadFactor(table, system.starts, ties, centres, active, column, self.later, *how)
+            object.__setattr__(self, "factor", spread)
+            return
         keep = torch.is_grad_enabled()
         metric = guided_metric(self.column.numpy(), active, self.guides, FAINT / self.basis.guide_strength)
         given = table, system.starts, ties, centres, self.basis.time, active, metric, keep, self._clock(), self.later
@@ -127,7 +160,7 @@ class TiedPlan(Plan):
         rows, ties = at.of(np.arange(own)), at.of(np.arange(own, len(at.moment)))
         return Clock(rows, ties, table, vectors, ends, basis.degree[time])
 
-    factor: Factor = None  # type: ignore[assignment]
+    factor: Factor | SpreadFactor = None  # type: ignore[assignment]
 
     @threadpool_limits.wrap(limits=1, user_api="blas")
     def solve(self, targets: Sequence[Tensor]) -> CellExpansion:
@@ -138,24 +171,28 @@ class TiedPlan(Plan):
         given_ties = [tie.condition.values.to(targets[0]) for tie in (*ties, *loose)]
         right, tied = self.system.right([*own, *given_ties])
         tied = tied if self.loose is None else self.loose.scaled(tied)
-        later = None if self.later is None else _array(in_order(guiding, self.later.order))
-        if isinstance(self.factor, MarchedFactor) and not self.factor.keep:
+        later = None if self.later is None else as_array(in_order(guiding, self.later.order))
+        if isinstance(self.factor, SpreadFactor):
+            found = torch.from_numpy(self.factor.weights(right.numpy(), tied.numpy(), later)).to(right)
+        elif isinstance(self.factor, MarchedFactor) and not self.factor.keep:
             y = self.factor.solve(right.numpy(), tied.numpy(), later)
             found = torch.from_numpy(self.factor.metric.weights(y)).to(right)
         elif isinstance(self.system.table, Rows) or self.later is not None:
             table: Any = self.system.table
             if not isinstance(table, Rows):
-                table = _array(table)
+                table = as_array(table)
             elif self.basis.time is not None:
                 table = table[np.arange(table.shape[0])]
             pull = None if self.later is None or later is None else self.later.pull(later)
-            found = torch.from_numpy(refined(self.factor, table, _array(right), _array(tied), pull)[0]).to(right)
+            found = torch.from_numpy(nearest_weights(self.factor, table, as_array(right), as_array(tied), pull)[0]).to(
+                right
+            )
         else:
             none = right.new_zeros(0)
             rows = self.guides or GuideRows(none[:, None].expand(0, len(self.column)), NO_ROWS, NO_ROWS, none)
             wanted = rows.wanted(guiding) if guiding else none
             given = (self.system.table, self.system.vectors, rows.table, right, tied, wanted)
-            found = _SolveTied.apply(*given, rows.starts, self.factor)
+            found = SolveTied.apply(*given, rows.starts, self.factor)
         channels = len(self.basis.space.channels)
         count = self.basis.cells.count
         weights = found[:count].reshape(count, channels, -1).transpose(1, 2)
@@ -164,14 +201,14 @@ class TiedPlan(Plan):
             weights = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], weights, shared)
         weights = weights.flatten(0, 1)
         free = 0 if self.loose is None else self.loose.count
-        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, free))
+        return CellExpansion(self.evaluator, weights, ties, TiedAccount(self.factor, count, free, self.reason))
 
 
 def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | None, faint: float) -> Metric:
     """Weights are as large as what guides make of them, and a little, `faint`, for themselves: without, only that."""
     if guides is None:
         return Metric(column, active)
-    table = _array(guides.table)
+    table = as_array(guides.table)
     triangles = {}
     for cell, (a, b) in enumerate(pairwise(guides.starts)):
         if a == b:
@@ -180,116 +217,6 @@ def guided_metric(column: np.ndarray, active: np.ndarray, guides: GuideRows | No
         rows = np.concatenate([table[a:b][:, own], np.diag(faint / column[own])])
         triangles[cell] = np.asfortranarray(np.linalg.qr(rows, mode="r"))
     return Metric(column / faint, active, triangles)
-
-
-class _SolveTied(torch.autograd.Function):
-    """w of smallest |K w - k|^2 + |faint w|^2 with B w = b, where B = (L, T), b = (right, tied) and K are the guides.
-
-    With R^T R = K^T K + faint^2 (without guides R is diagonal, one over the columns' weights) and h = R^-T K^T k,
-    y = R w is y = h + B'^+ (b - B' h), B' = B R^-1. Gradients at full row rank, from the conditions that w and
-    multipliers make up, which are symmetric:
-
-    z = R^-T dL/dw,  mu = B'^+T z,  lambda = B'^+T (y - h),  v = R^-1 (z - B'^T mu),
-    dL/db = mu,  dL/dB = lambda v^T - mu w^T,  dL/dk = K v,  dL/dK = (k - K w) v^T - (K v) w^T,
-
-    for the stored entries only. R^-1 makes weights that guides hardly see as large as 1 / FAINT, and rounding with
-    them: z - B'^T mu is therefore taken in y, and made orthogonal to the rows once more.
-    """
-
-    @staticmethod
-    def forward(ctx, table, vectors, guides, right, tied, wanted, starts: np.ndarray, factor: Factor) -> Tensor:
-        guided = np.repeat(np.arange(len(factor.starts) - 1), np.diff(starts)) if len(guides) else NO_ROWS
-        pull = np.zeros(factor.metric.active.shape) if len(guides) else None
-        if pull is not None:
-            table_of, sides = _array(guides), _array(wanted)
-            for cell, (a, b) in enumerate(pairwise(starts)):
-                pull[cell] = sides[a:b] @ table_of[a:b]
-        found, beyond = refined(factor, _array(table), _array(right), _array(tied), pull)
-        weights = torch.from_numpy(found).to(right)
-        ctx.factor, ctx.guided = factor, torch.from_numpy(guided)
-        ctx.save_for_backward(table, vectors, guides, wanted, torch.from_numpy(beyond).to(right), weights)
-        return weights
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: Tensor):
-        table, vectors, guides, wanted, beyond, weights = ctx.saved_tensors
-        factor: Factor = ctx.factor
-        z = factor.metric.transposed(_array(grad))
-        multipliers = factor.solve_transposed(z)
-        if any(ctx.needs_input_grad[k] for k in (0, 1, 2, 5)):
-            z, multipliers = orthogonal(factor, _array(table), _array(vectors), z, multipliers)
-        rows, ties = (torch.from_numpy(a).to(grad) for a in multipliers)
-        grads: list[Tensor | None] = [None, None, None, rows, ties, None]
-        if any(ctx.needs_input_grad[k] for k in (0, 1, 2, 5)):
-            more, more_ties = (torch.from_numpy(a).to(grad) for a in factor.within(_array(beyond)))
-            owner = torch.from_numpy(np.repeat(np.arange(grad.shape[0]), np.diff(factor.starts)))
-            cells, numbers = torch.from_numpy(factor.ties.cells), torch.from_numpy(factor.ties.rows)
-            v = torch.from_numpy(factor.metric.weights(z)).to(grad)
-            grads[0] = more[:, None] * v[owner] - rows[:, None] * weights[owner]
-            grads[1] = more_ties[:, None] * v[cells] - ties[numbers][:, None] * weights[cells]
-            off = wanted - (guides * weights[ctx.guided]).sum(dim=1)
-            along = (guides * v[ctx.guided]).sum(dim=1)
-            grads[2] = off[:, None] * v[ctx.guided] - along[:, None] * weights[ctx.guided]
-            grads[5] = along
-        return (*grads, None, None)
-
-
-def orthogonal(
-    factor: Factor, table: np.ndarray, vectors: np.ndarray, z: np.ndarray, multipliers: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """z - B'^T mu (cells, n) and mu, of the rows and of the ties; `multipliers` are a first mu = B'^+T z."""
-    owner = np.repeat(np.arange(len(z)), np.diff(factor.starts))
-    cells, numbers, metric = factor.ties.cells, factor.ties.rows, factor.metric
-    over, across = metric.over_all(owner, table), metric.over_all(cells, vectors)
-    rows, ties = np.zeros(len(table)), np.zeros(factor.ties.count)
-    for k in range(TWICE):
-        more, more_ties = multipliers if k == 0 else factor.solve_transposed(z)
-        rows, ties, z = rows + more, ties + more_ties, z.copy()
-        np.subtract.at(z, owner, over * more[:, None])
-        np.subtract.at(z, cells, across * more_ties[numbers][:, None])
-    return z, (rows, ties)
-
-
-def refined(
-    factor: Factor, table: np.ndarray, right: np.ndarray, tied: np.ndarray, pull: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (cells, n), corrected by what rows still miss for as long as that helps, and y - h of `_SolveTied`.
-
-    `pull` (cells, n) is K^T k. Corrections are added to the weights: in y, they would be lost in its rounding.
-    """
-    owner = np.repeat(np.arange(len(factor.starts) - 1), np.diff(factor.starts))
-
-    def missing(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return right - times_weights(table, owner, weights), tied - factor.ties.applied(weights)
-
-    across = np.bincount(factor.ties.rows, squares_of(factor.ties.vectors), minlength=factor.ties.count)
-    scale = [np.maximum(np.sqrt(squares), 1e-300) for squares in (squares_of(table), across)]
-
-    def size(off: tuple[np.ndarray, np.ndarray]) -> float:
-        with np.errstate(over="ignore"):  # rows may vanish around zero: infinite is as far off as it gets
-            return float(sum(np.linalg.norm(a / b) for a, b in zip(off, scale, strict=True)))
-
-    weights = np.zeros(factor.metric.active.shape)
-    beyond, off = weights, (right, tied)
-    if pull is not None:
-        weights = factor.metric.weights(factor.metric.transposed(pull))
-        off = missing(weights)
-    for k in range(1 + CORRECTIONS):
-        step = factor.solve(*off)
-        better = weights + factor.metric.weights(step)
-        left = missing(better)
-        gain = size(left) / max(size(off), 1e-300)
-        if k and gain > 1:
-            break
-        weights, off, beyond = better, left, beyond + step
-        if k and gain > HALF:
-            break
-    return weights, beyond
-
-
-def _array(given: Tensor) -> np.ndarray:
-    return given.detach().double().numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cnf.constraints import Constraint
 from cnf.solvers.marching import MarchedFactor
 from cnf.solvers.null_space import TiedFactor
+from cnf.solvers.spread import SpreadFactor
 from cnf.systems.formulation import Account
 
 BEYOND_ROUNDING = 1e4  # times the tolerance from which on a miss is no rounding
@@ -20,10 +21,11 @@ class TiedAccount(Account):
 
     remedy = "other cells: a target in [solve] refines them where the equations are off"
 
-    def __init__(self, factor: TiedFactor | MarchedFactor, cells: int, loose: int = 0):
+    def __init__(self, factor: TiedFactor | MarchedFactor | SpreadFactor, cells: int, loose: int = 0, note: str = ""):
         self.name = f"null spaces of {cells} cells, tied by {factor.ties.count - loose} conditions"
         self._rank = factor.rank - loose  # each has an unknown of its own: none depends on the others
         self.at_once = factor.at_once
+        self.notes = (note,) if note else ()
 
     def rank(self) -> int:
         return self._rank

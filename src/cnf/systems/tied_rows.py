@@ -75,6 +75,34 @@ class Rows:
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """(k, C n) for numbers (k,)."""
+        chosen, owner = self._entries_of(rows)
+        if not chosen:
+            return np.zeros((len(rows), self.shape[1]))
+        to = torch.from_numpy(owner)
+        return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
+
+    def times(self, weights: np.ndarray) -> np.ndarray:
+        """Every row times the weights (cells, C n) of its cells, added up, (K,), as queries of a field are."""
+        channels, n = self.functions
+        by_cell = torch.from_numpy(weights).reshape(-1, channels, n).transpose(1, 2)  # (cells, n, C)
+        if self.evaluator.extra:  # one weight for all channels of a corner function
+            one = by_cell[:, :, :1].expand_as(by_cell)
+            by_cell = torch.where(torch.from_numpy(self.evaluator.polynomial)[:, None], by_cell, one)
+        found, done = np.zeros(self.shape[0]), 0
+        step = max(1, 4 * ENTRIES // self.evaluator.work)
+        for e in self.entries:
+            where = self.where[done : done + len(e.cells)] - self.start
+            done += len(e.cells)
+            own = np.flatnonzero((where >= 0) & (where < len(found)))
+            for start in range(0, len(own), step):
+                part = own[start : start + step]
+                at = torch.from_numpy(part)
+                each = self.evaluator.sums(e.points[at], e.cells[at], [e.request.at(at)], by_cell)[:, 0]
+                np.add.at(found, where[part], e.sign * each.double().numpy())
+        return found
+
+    def _entries_of(self, rows: np.ndarray) -> tuple[list[Entries], np.ndarray]:
+        """What these rows (k,) are added up from, and the row of them that each point of it belongs to."""
         order, found = self._by_row
         first, last = (np.searchsorted(found, rows + self.start, side) for side in ("left", "right"))
         owner = np.repeat(np.arange(len(rows)), last - first)  # the row asked for, of every part of one
@@ -82,16 +110,20 @@ class Rows:
         several = np.argsort(part, kind="stable")
         owner, part = owner[several], part[several]
         bounds = np.cumsum([0, *(len(e.cells) for e in self.entries)])
-        chosen, kept = [], []
+        chosen, kept = [], [np.zeros(0, dtype=np.int64)]
         for e, start, (a, b) in zip(self.entries, bounds, pairwise(np.searchsorted(part, bounds)), strict=False):
             if a < b:
                 at = torch.from_numpy(part[a:b] - start)
                 chosen.append(Entries(e.points[at], e.request.at(at), e.conditions[at], e.cells[at], e.sign))
                 kept.append(owner[a:b])
-        if not chosen:
-            return np.zeros((len(rows), self.shape[1]))
-        to = torch.from_numpy(np.concatenate(kept))
-        return _added_up(self.evaluator, chosen, to, (len(rows), *self.functions)).double().numpy()
+        return chosen, np.concatenate(kept)
+
+    def of(self, rows: np.ndarray, cells: np.ndarray) -> Rows:
+        """These rows (k,), all of the cells (c,), which are numbered anew; what is known of others is left behind."""
+        chosen, owner = self._entries_of(rows)
+        numbers = torch.from_numpy(cells)
+        entries = [replace(e, cells=torch.searchsorted(numbers, e.cells)) for e in chosen]
+        return Rows(self.evaluator.of(cells), entries, owner, 0, (len(rows), self.shape[1]), self.functions)
 
     def thin(self, time: int, moments: np.ndarray) -> ThinTable | None:
         """The same over polynomials of degree 1 in time, the last coordinate; None if that is not all there is to them.

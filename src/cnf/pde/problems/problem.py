@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from cnf.constraints import Constraint
 from cnf.errors import LatexError, ProblemError
+from cnf.execution import Executor, use
 from cnf.files import as_path, read_text
 from cnf.operators.latex import read_expression, used_coefficients
 from cnf.pde.domains import Domain, Timed
@@ -34,6 +36,8 @@ from cnf.pde.problems.unknowns import known_values, read_unknowns, split_fitted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from distributed import Client
 
     from cnf.pde.problems.answer import Answer
     from cnf.pde.problems.check import Check
@@ -204,8 +208,16 @@ class Problem:
         """Of the channels of a field (P, C or more) those that were asked for; rates may come after them."""
         return values[:, : len(self.space.channels)]
 
-    def solve(self, report: Report | None = None) -> Answer:
-        """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far."""
+    def solve(self, report: Report | None = None, workers: int | str | Executor | Client = 1) -> Answer:
+        """Tune or refine, solve, certify; `report` is called with every trial. Ctrl-C keeps the best so far.
+
+        `workers` do what patches leave to others: a number of processes, the address of a Dask scheduler, its client,
+        or an executor of `cnf.execution`; the answer does not depend on it. 1: those of `cnf.execution.use`, if any.
+        """
+        with nullcontext() if isinstance(workers, int) and workers == 1 else use(workers):
+            return self._answered(report)
+
+    def _answered(self, report: Report | None) -> Answer:
         started = time.perf_counter()
         try:
             if self.present is not None:
