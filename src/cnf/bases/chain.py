@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from cnf.bases.looked_into import is_looked_into
 from cnf.operators import jets
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle, MultiIndex
@@ -22,7 +23,12 @@ def weighted(weight: Tensor, value: Tensor | None) -> Tensor | None:
         return None
     if weight.dim():
         return value * weight[:, None]
-    return value if not weight.requires_grad and float(weight) == 1.0 else value * weight
+    return value if _is_one(weight) else value * weight
+
+
+def _is_one(weight: Tensor) -> bool:
+    """A plain 1; where numbers must not decide, nothing is known to be one."""
+    return weight.dim() == 0 and not weight.requires_grad and not is_looked_into() and float(weight) == 1.0
 
 
 def chained(
@@ -117,8 +123,7 @@ def _powers(
     found: list[tuple[int, Tensor | None]] = []
     for index, weight in request.weights.items():
         if sum(index) == 0:
-            plain = weight.dim() == 0 and not weight.requires_grad and float(weight) == 1.0
-            found.append((0, None if plain else weight if weight.dim() == 0 else weight[:, None]))
+            found.append((0, None if _is_one(weight) else weight if weight.dim() == 0 else weight[:, None]))
     if first_order:
         linear = first_order(request)
         if linear is not None:

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.encoders import MLP, SIREN
 from cnf.bases.layers import Sine, encode, push
+from cnf.bases.looked_into import is_recorded
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle, MultiIndex
@@ -123,6 +124,8 @@ def over_functions(
     `numbers` is what one function keeps per point while it is evaluated; a group keeps at most `memory`. Beyond one
     group the backward pass evaluates each group again rather than keeping all of them.
     """
+    if is_recorded():  # pieces of one number of points would be kept for any other
+        return piece(x, tables, requests)
     count, functions = x.shape[0], next(iter(tables.values())).shape[0]
     per_group = max(1, memory // max(1, numbers * count))
     per_part = max(1, count if numbers * count <= memory else memory // numbers)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.chain import chained, chained_gaussian, highest
+from cnf.bases.looked_into import is_looked_into
 from cnf.bases.part import Part
 from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
@@ -126,8 +127,8 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
     """
-    if not s.numel() or bool(s.detach().min() > LEAST):  # not even a table of which are near is needed
-        return found
+    if not is_looked_into() and (not s.numel() or bool(s.detach().min() > LEAST)):
+        return found  # not even a table of which are near is needed
     near = s <= LEAST
     result = list(found)
     for m in range(min(len(found), len(at_zero))):
@@ -252,14 +253,19 @@ class Matern(ScaledKernel):
         # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
         z = torch.sqrt(2 * nu * s.clamp_min(LEAST))
         decay = torch.exp(-z)
-        norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
+        norm = self._at_zero(nu)
         found = []
         for m in range(order + 1):
             apart = z if m < nu else torch.sqrt(2 * nu * away_from_zero(s, round(2 * (m - nu))))
             found.append((-nu) ** m / norm * self._reduced(nu - m, apart, decay))
-        zero, one = torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)
-        at_zero = [(-nu) ** m / norm * self._reduced(nu - m, zero, one).item() for m in range(int(nu) + 1)]
+        at_zero = [(-nu) ** m / norm * self._at_zero(nu - m) for m in range(int(nu) + 1)]
         return smooth_at_centre(s, found, at_zero)
+
+    @staticmethod
+    def _at_zero(mu: float) -> float:
+        """`_reduced` at z = 0, for mu > 0."""
+        p = int(mu - 0.5)
+        return math.factorial(2 * p) / (math.factorial(p) * 2**p)
 
     @staticmethod
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
