@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.checkpoint import checkpoint
 
+from cnf.bases.at_once import AtOnce
 from cnf.bases.encoders import MLP, SIREN
 from cnf.bases.layers import Sine, encode, push
 from cnf.bases.looked_into import is_recorded
@@ -95,6 +96,9 @@ def _dense(value: Tensor | None, bundle: Bundle, count: int) -> Tensor:
 
 def generated(network: nn.Module, parameters: dict[str, Tensor], x: Tensor, indices: Sequence[MultiIndex]) -> Bundle:
     """Bundles of all generated networks at shared points: index -> (N, P, F)."""
+    if isinstance(network, AtOnce):
+        (value,) = indices
+        return {value: network(parameters, x)}
     carrier = _Carrier(network, indices)
     buffers = {f"network.{name}": _like(b, x) for name, b in network.named_buffers()}
     named = {f"network.{name}": p for name, p in parameters.items()}

@@ -324,7 +324,9 @@ class EncodedKernel:
             return found
         # At its centre a kernel with few derivatives goes like a power of r: what cancels in |phi|^2 + |c|^2 - 2 phi.c
         # makes 1e-8 of r where it should be zero, so pairs that all but coincide are taken from their differences.
-        if is_looked_into():  # all pairs, for which of them are close must not decide
+        if is_looked_into():  # which pairs are close must not decide: all of them, where it matters to values
+            if not _is_rough(self.kernel):
+                return found
             near = s <= CLOSE * (square + right[:, -1])
             return torch.where(near[:, None], self._of_all_pairs(phi, centres, indices, requests), found)
         with torch.no_grad():

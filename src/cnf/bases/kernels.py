@@ -25,6 +25,7 @@ from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
 MOST_DIMENSIONS = 64  # that a Wendland kernel is positive definite in; its exact polynomials grow with them
+FACTORIAL = tuple(math.factorial(n) for n in range(33))  # a table, which compilers can read
 LEAST = 1e-32  # stands in for s = 0: the slope of the root must be finite
 
 
@@ -126,15 +127,21 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
     """k and its derivatives with their Taylor polynomials at s = 0 put in where s is clamped.
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
+    Where others will differentiate k, they divide by r what is rounded to eps: there the polynomial takes over from
+    the r on at which it is as exact, s^(nu - 1/2) = eps with the first odd power r^(2 nu) that it leaves out.
     """
-    if not is_looked_into() and (not s.numel() or bool(s.detach().min() > LEAST)):
-        return found  # not even a table of which are near is needed
-    near = s <= LEAST
+    least = LEAST
+    if not is_looked_into():
+        if not s.numel() or bool(s.detach().min() > LEAST):  # not even a table of which are near is needed
+            return found
+    elif len(found) == 1 and len(at_zero) > 1:
+        least = torch.finfo(s.dtype).eps ** (1 / (len(at_zero) - 1))
+    near = s <= least
     result = list(found)
     for m in range(min(len(found), len(at_zero))):
-        taylor = torch.full_like(s, at_zero[-1] / math.factorial(len(at_zero) - 1 - m))
+        taylor = torch.full_like(s, at_zero[-1] / FACTORIAL[len(at_zero) - 1 - m])
         for j in range(len(at_zero) - 2 - m, -1, -1):
-            taylor = taylor * s + at_zero[m + j] / math.factorial(j)
+            taylor = taylor * s + at_zero[m + j] / FACTORIAL[j]
         result[m] = torch.where(near, taylor, found[m])
     return result
 
@@ -239,8 +246,8 @@ class Matern(ScaledKernel):
         super().__init__(bandwidth, "bandwidth")
         if smoothness <= 0 or smoothness > 8 or not float(smoothness - 0.5).is_integer():
             raise BasisError(f"the smoothness of a Matern kernel is 0.5, 1.5, 2.5, ... up to 7.5; got {smoothness!r}")
-        self.nu = float(smoothness)
-        self.smoothness = 2 * int(self.nu)
+        self.nu, self._whole = float(smoothness), int(smoothness)
+        self.smoothness = 2 * self._whole
         decay = math.sqrt(2 * self.nu)  # exp(-decay r) times a polynomial
         self.units, self.reach, self.edges = 2 * decay, 50 / decay, (0.0,)
 
@@ -249,7 +256,7 @@ class Matern(ScaledKernel):
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
-        nu = self.nu
+        nu = self._whole + 0.5  # compilers take other numbers than whole ones for variables
         # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
         z = torch.sqrt(2 * nu * s.clamp_min(LEAST))
         decay = torch.exp(-z)
@@ -258,21 +265,21 @@ class Matern(ScaledKernel):
         for m in range(order + 1):
             apart = z if m < nu else torch.sqrt(2 * nu * away_from_zero(s, round(2 * (m - nu))))
             found.append((-nu) ** m / norm * self._reduced(nu - m, apart, decay))
-        at_zero = [(-nu) ** m / norm * self._at_zero(nu - m) for m in range(int(nu) + 1)]
+        at_zero = [(-nu) ** m / norm * self._at_zero(nu - m) for m in range(self._whole + 1)]
         return smooth_at_centre(s, found, at_zero)
 
     @staticmethod
     def _at_zero(mu: float) -> float:
         """`_reduced` at z = 0, for mu > 0."""
         p = int(mu - 0.5)
-        return math.factorial(2 * p) / (math.factorial(p) * 2**p)
+        return FACTORIAL[2 * p] / (FACTORIAL[p] * 2**p)
 
     @staticmethod
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
         """z^mu K_|mu|(z) without the factor sqrt(pi / 2), for half-integer mu."""
         p = int(abs(mu) - 0.5)
         coefficients = [
-            math.factorial(p + i) / (math.factorial(i) * math.factorial(p - i) * 2**i) for i in range(p + 1)
+            FACTORIAL[p + i] / (FACTORIAL[i] * FACTORIAL[p - i] * 2**i) for i in range(p + 1)
         ]
         if mu > 0:  # sum_i a_i z^(p - i) exp(-z)
             total = torch.full_like(z, coefficients[0])

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from cnf.bases.basis import values_request
 from cnf.bases.local import SourceEvaluator
-from cnf.bases.looked_into import is_looked_into
+from cnf.bases.looked_into import is_looked_into, is_recorded
 from cnf.modules.frozen import Frozen
+from cnf.modules.recorded import recordable
 from cnf.systems.expansions import BasisExpansion, GlobalExpansion
 from cnf.systems.formulation import KnownAccount
 from cnf.systems.source_sums import SourceSums
@@ -17,15 +18,19 @@ from cnf.systems.source_sums import SourceSums
 class SumsOfFunctions(nn.Module):
     """sum_j weights_j Psi_j(x), (P, D) -> (P, C), by the code that the field itself is evaluated by."""
 
-    def __init__(self, expansion: BasisExpansion):
+    def __init__(self, expansion: BasisExpansion, dimension: int):
         super().__init__()
-        names = ("evaluator", "weights", "size", "channels", "shared")
+        names = ("weights", "size", "channels", "shared")
         given = {name: getattr(expansion, name) for name in names}
-        self.expansion = Frozen(GlobalExpansion(**given, account=KnownAccount("")))
+        evaluators = (expansion.evaluator, recordable(expansion.evaluator, dimension))
+        plain, recorded = (GlobalExpansion(e, **given, account=KnownAccount("")) for e in evaluators)
+        self.expansion = Frozen((plain, recorded))  # which share their tensors
 
     def forward(self, points: Tensor) -> Tensor:
-        expansion = self.expansion.thing()
-        return expansion.values_at_once(points) if is_looked_into() else expansion.values(points)
+        plain, recorded = self.expansion.thing()
+        if is_recorded():
+            return recorded.values_at_once(points)
+        return plain.values_at_once(points) if is_looked_into() else plain.values(points)
 
 
 class SumsOfSources(nn.Module):

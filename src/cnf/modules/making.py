@@ -21,16 +21,16 @@ from cnf.systems.formulation import Expansion
 
 def module_of(space: Space, expansion: Expansion, base: BaseFunction | None) -> FieldModule:
     """The field as a module; an error says what cannot be part of one."""
-    sums, network = sums_of(expansion), None if base is None else network_of(base)
+    sums, network = sums_of(expansion, len(space.coordinates)), None if base is None else network_of(base)
     return FieldModule(sums, network, space.coordinates, len(space.channels), expansion.like)
 
 
-def sums_of(expansion: Expansion) -> nn.Module:
+def sums_of(expansion: Expansion, dimension: int) -> nn.Module:
     """The weighted functions as a module, (P, D) -> (P, C)."""
     if isinstance(expansion, BasisExpansion):
         if isinstance(expansion.evaluator, SourceEvaluator):
             return SumsOfSources(expansion.evaluator, expansion.weights, expansion.channels)
-        return SumsOfFunctions(expansion)
+        return SumsOfFunctions(expansion, dimension)
     raise CnfError(f"{type(expansion).__name__} cannot leave as a torch module")
 
 
