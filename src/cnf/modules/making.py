@@ -11,12 +11,16 @@ from cnf.bases.local import SourceEvaluator
 from cnf.bases.precision import Recast, recast
 from cnf.constraints import Space
 from cnf.errors import CnfError
+from cnf.modules.balls import SumsOfBalls
 from cnf.modules.everywhere import SumsOfFunctions, SumsOfSources
 from cnf.modules.field_module import FieldModule
 from cnf.modules.frozen import copy_of
+from cnf.modules.nearby import SumsOfNearFunctions, SumsOfNearSources, has_pairs
 from cnf.systems.base_function import BaseFunction
-from cnf.systems.expansions import BasisExpansion
+from cnf.systems.blended import BlendedExpansion
+from cnf.systems.expansions import BasisExpansion, LocalExpansion
 from cnf.systems.formulation import Expansion
+from cnf.systems.nearest import NearestExpansion
 
 
 def module_of(space: Space, expansion: Expansion, base: BaseFunction | None) -> FieldModule:
@@ -27,11 +31,23 @@ def module_of(space: Space, expansion: Expansion, base: BaseFunction | None) -> 
 
 def sums_of(expansion: Expansion, dimension: int) -> nn.Module:
     """The weighted functions as a module, (P, D) -> (P, C)."""
+    if isinstance(expansion, LocalExpansion):
+        if isinstance(expansion.evaluator, SourceEvaluator):
+            return SumsOfNearSources(expansion)
+        if has_pairs(expansion.evaluator):
+            return SumsOfNearFunctions(expansion)
     if isinstance(expansion, BasisExpansion):
         if isinstance(expansion.evaluator, SourceEvaluator):
             return SumsOfSources(expansion.evaluator, expansion.weights, expansion.channels)
         return SumsOfFunctions(expansion, dimension)
-    raise CnfError(f"{type(expansion).__name__} cannot leave as a torch module")
+    if isinstance(expansion, BlendedExpansion):
+        return SumsOfBalls(expansion)
+    if isinstance(expansion, NearestExpansion):
+        raise CnfError(
+            "Patches in mode 'local' solve a system for every query, which no module of tensors can hold; solve with "
+            "cnf.solvers.Patches(mode='blend') or Auto() instead"
+        )
+    raise CnfError(f"a field of kind {type(expansion).__name__} cannot leave as a torch module")
 
 
 def network_of(base: BaseFunction) -> nn.Module:
