@@ -10,14 +10,15 @@ from cnf.bases.basis import values_request
 from cnf.bases.kernels import Wendland
 from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.bases.looked_into import is_looked_into
-from cnf.modules.bins import Bins
+from cnf.modules.bins import FINER, Bins
 from cnf.modules.frozen import Frozen, copy_of
 from cnf.modules.nearby import in_pieces
+from cnf.systems.ball_fields import BallSources
 from cnf.systems.blended import BlendedExpansion, Members
 from cnf.systems.blending import SMOOTHNESS
 from cnf.systems.local_evaluation import derived
 
-PAIRS = 2**16  # of a query and a function in a ball that may hold it, at once
+QUERIES = 2**14  # at once
 
 
 class SumsOfBalls(nn.Module):
@@ -30,7 +31,7 @@ class SumsOfBalls(nn.Module):
         super().__init__()
         cover, like, self.channels = expansion.cover, expansion.like, expansion.channels
         dimension = cover.centres.shape[1]
-        self.bins = Bins(cover.centres, cover.radii, np.ones(dimension))
+        self.bins = Bins(cover.centres, cover.radii, np.ones(dimension), FINER)
         self.bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, dimension)).to(like.dtype).requires_grad_(False)
         self.register_buffer("centres", _filled_up(torch.from_numpy(cover.centres)).to(like.dtype))
         self.register_buffer("inverse", _filled_up(1 / torch.from_numpy(cover.radii)).to(like.dtype))
@@ -42,7 +43,10 @@ class SumsOfBalls(nn.Module):
         self.fields = nn.ModuleList(fields)
 
     def forward(self, points: Tensor) -> Tensor:
-        return in_pieces(self._piece, points, self.bins.width * max(f.most for f in self.fields))  # type: ignore[type-var]
+        width = self.bins.width
+        if all(_blocks_serve(own, points) for own in self.fields):
+            return in_pieces(self._piece, points, width, QUERIES * width)
+        return in_pieces(self._piece, points, width * max(own.most for own in self.fields))  # type: ignore[type-var]
 
     def _piece(self, points: Tensor) -> Tensor:
         ball = self.bins(points)  # (P, B)
@@ -64,6 +68,8 @@ class SumsOfBalls(nn.Module):
         if lost.numel():
             p, t = torch.cat([p, lost]), torch.cat([t, self._nearest(points[lost])])
             share = torch.cat([share, share.new_ones(lost.shape[0])])
+        order = torch.argsort(t, stable=True)  # ball by ball
+        p, t, share = p[order], t[order], share[order]
         found = share[:, None] * self._values(points, p, t)
         return points.new_zeros(points.shape[0], self.channels).index_add(0, p, found)
 
@@ -113,13 +119,19 @@ class _Sources(_Members):
         assert isinstance(evaluator, SourceEvaluator)
         given = (members.weights[:, :, copy], station.centres[points], station.functions, station.group)
         strengths = evaluator.strengths(*given)
+        blocks = expansion.sources_of(members, copy)
+        self.blocks = None if blocks is None else Frozen(blocks)
         self.kernel, self.indices = copy_of(evaluator.kernel).requires_grad_(False), list(strengths)
         self._by_ball("places", station.points[points])
         for j, v in enumerate(strengths.values()):
             self._by_ball(f"strength_{j}", v)
 
     def forward(self, points: Tensor, p: Tensor, t: Tensor) -> Tensor:
-        """(E,)."""
+        """(E,); where they may be looked at, pairs of one ball follow one another."""
+        if _blocks_serve(self, points):
+            assert self.blocks is not None
+            sources: BallSources = self.blocks.thing()
+            return sources.fields(points, p, t.numpy(), [(0,) * points.shape[1]])[0]
         factor, places = self.stretch[t][:, None], self.places[t]
         z = torch.stack([((points[p, k, None] - places[..., k]) * factor).flatten() for k in range(points.shape[1])])
         strengths = {
@@ -151,6 +163,14 @@ class _Functions(_Members):
         values = evaluator.paired(points, who.flatten(), numbers.flatten(), [request], self.group)[:, 0]
         own = values[:, self.functions].unflatten(0, numbers.shape)  # (E, m, R)
         return (own * weights).sum(dim=(1, 2))
+
+
+def _blocks_serve(fields: nn.Module, points: Tensor) -> bool:
+    """Whether balls are evaluated as the field does it, as blocks of matrices, for which torch does not look."""
+    own = getattr(fields, "blocks", None)
+    learnt = torch.is_grad_enabled() and points.requires_grad
+    plain = points.device.type == "cpu" and points.dtype == torch.float64
+    return own is not None and plain and not is_looked_into() and not learnt
 
 
 def _fields_of(expansion: BlendedExpansion, members: Members, copy: int, of: tuple[int, ...]) -> nn.Module:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 FINENESS = (4, 3, 2, 1)  # boxes per reach, the finest first
+FINER = (16, 12, 8, 6, *FINENESS)  # where looking at a thing that does not reach a point costs much
 MOST = 2**23  # numbers in the table, boxes of the grid
-PAIRS = 2**26  # of a thing and a box that are looked at
+PAIRS = 2**24  # of a thing and a box that are looked at
 
 
 class Bins(nn.Module):
@@ -29,10 +30,10 @@ class Bins(nn.Module):
     row: Tensor  # of the table, (boxes,)
     table: Tensor  # (rows, most): numbers of things, n where there is none; the last row is empty
 
-    def __init__(self, centres: np.ndarray, radii: np.ndarray, scale: np.ndarray):
+    def __init__(self, centres: np.ndarray, radii: np.ndarray, scale: np.ndarray, fine: tuple[int, ...] = FINENESS):
         super().__init__()
         places, self.count = centres / scale, len(centres)
-        found = _arranged(places, radii)
+        found = _arranged(places, radii, fine)
         sides = scale * found.side
         self.shape = found.shape
         self.register_buffer("origin", torch.from_numpy(found.origin * scale))
@@ -104,10 +105,10 @@ class _Arranged:
         return np.concatenate(owners), np.concatenate(boxes)
 
 
-def _arranged(places: np.ndarray, radii: np.ndarray) -> _Arranged:
+def _arranged(places: np.ndarray, radii: np.ndarray, fine: tuple[int, ...]) -> _Arranged:
     """The finest grid that is small enough."""
     boxes: float
-    for boxes in (*FINENESS, *(2.0**-k for k in range(1, 40))):
+    for boxes in (*fine, *(2.0**-k for k in range(1, 40))):
         found = _Arranged(places, radii, boxes)
         if found.fits(radii) and found.fill(places, radii):
             return found

@@ -11,6 +11,7 @@ import copy
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,6 +47,8 @@ class Frozen(nn.Module):
             name, self._count = f"tensor_{self._count}", self._count + 1
             self.register_buffer(name, part.detach().clone())
             return ("tensor", name)
+        if isinstance(part, np.ndarray):
+            return ("array", self._pattern_of(torch.from_numpy(part), known)[1])
         if isinstance(part, nn.Module):
             self.parts.append(copy_of(part))
             return ("module", len(self.parts) - 1)
@@ -66,6 +69,8 @@ class Frozen(nn.Module):
             return given
         if kind == "tensor":
             return getattr(self, given)
+        if kind == "array":
+            return getattr(self, given).cpu().numpy()
         if kind == "module":
             return self.parts[given]
         if kind == "list":

@@ -122,11 +122,11 @@ def bins_of(evaluator: LocalEvaluator, centres: Tensor) -> Bins:
     return Bins(where, torch.ones(len(where), dtype=torch.float64).numpy(), scale)
 
 
-def in_pieces(piece, points: Tensor, width: int) -> Tensor:
+def in_pieces(piece, points: Tensor, width: int, pairs: int = PAIRS) -> Tensor:
     """`piece` (P, D) -> (P, C), a few points at a time; NaN where a point is not finite, as the field has it."""
     if is_looked_into() or (torch.is_grad_enabled() and points.requires_grad):
         found = piece(points)
     else:
-        parts = [piece(part) for part in points.split(max(1, PAIRS // width))]
+        parts = [piece(part) for part in points.split(max(1, pairs // width))]
         found = parts[0] if len(parts) == 1 else torch.cat(parts)
     return torch.where(torch.isfinite(points).all(dim=1)[:, None], found, torch.nan)
