@@ -10,9 +10,15 @@ from cnf.bases.local import SourceEvaluator
 from cnf.bases.looked_into import is_looked_into, is_recorded
 from cnf.modules.frozen import Frozen
 from cnf.modules.recorded import recordable
+from cnf.operators.expansion import Request
 from cnf.systems.expansions import BasisExpansion, GlobalExpansion
 from cnf.systems.formulation import KnownAccount
 from cnf.systems.source_sums import SourceSums
+
+
+def requests_of(points: Tensor, channels: int) -> list[Request]:
+    """Ask for the values of every channel."""
+    return [values_request(points.shape[1], points, c) for c in range(channels)]
 
 
 class SumsOfFunctions(nn.Module):
@@ -42,5 +48,4 @@ class SumsOfSources(nn.Module):
         self.sums = Frozen(SourceSums.of(evaluator, weights, set(range(channels))))
 
     def forward(self, points: Tensor) -> Tensor:
-        requests = [values_request(points.shape[1], points, c) for c in range(self.channels)]
-        return self.sums.thing().sums(points, requests)
+        return self.sums.thing().sums(points, requests_of(points, self.channels))

@@ -12,6 +12,7 @@ from cnf.bases.precision import Recast, recast
 from cnf.constraints import Space
 from cnf.errors import CnfError
 from cnf.modules.balls import SumsOfBalls
+from cnf.modules.cells import SumsOfCells
 from cnf.modules.everywhere import SumsOfFunctions, SumsOfSources
 from cnf.modules.field_module import FieldModule
 from cnf.modules.frozen import copy_of
@@ -21,6 +22,7 @@ from cnf.systems.blended import BlendedExpansion
 from cnf.systems.expansions import BasisExpansion, LocalExpansion
 from cnf.systems.formulation import Expansion
 from cnf.systems.nearest import NearestExpansion
+from cnf.systems.tied import CellExpansion
 
 
 def module_of(space: Space, expansion: Expansion, base: BaseFunction | None) -> FieldModule:
@@ -42,6 +44,8 @@ def sums_of(expansion: Expansion, dimension: int) -> nn.Module:
         return SumsOfFunctions(expansion, dimension)
     if isinstance(expansion, BlendedExpansion):
         return SumsOfBalls(expansion)
+    if isinstance(expansion, CellExpansion):
+        return SumsOfCells(expansion)
     if isinstance(expansion, NearestExpansion):
         raise CnfError(
             "Patches in mode 'local' solve a system for every query, which no module of tensors can hold; solve with "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cnf.bases.basis import values_request
 from cnf.bases.hybrid import Windowed
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, reach_of
 from cnf.bases.looked_into import is_looked_into
 from cnf.modules.bins import Bins
+from cnf.modules.everywhere import requests_of
 from cnf.modules.frozen import Frozen, copy_of
 from cnf.systems.expansions import LocalExpansion
 from cnf.systems.local_evaluation import derived, total
@@ -94,7 +94,7 @@ class SumsOfNearFunctions(nn.Module):
     def _piece(self, points: Tensor, evaluator: LocalEvaluator) -> Tensor:
         number = self.bins(points)  # (P, K)
         none = number == self.bins.count
-        requests = [values_request(points.shape[1], points, c) for c in range(self.channels)]
+        requests = requests_of(points, self.channels)
         if not is_looked_into():  # pairs that are too far apart need not be looked at
             apart = (points[:, None] - self.places[number]) * self.inverse
             p, slot = torch.nonzero(~none & (apart.square().sum(dim=2) <= EDGE), as_tuple=True)
