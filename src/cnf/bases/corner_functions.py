@@ -47,7 +47,11 @@ class CornerFunctions:
     lower: tuple[int, ...] = ()  # none: all channels have the same exponents
 
     def __post_init__(self) -> None:
-        for name, value in ("centre", tuple(map(float, self.centre))), ("start", float(self.start)), ("end", float(self.end)):
+        for name, value in (
+            ("centre", tuple(map(float, self.centre))),
+            ("start", float(self.start)),
+            ("end", float(self.end)),
+        ):
             object.__setattr__(self, name, value)  # plain numbers, which compilers can read
         count = len(self.exponents)
         if self.profiles.ndim != 4 or self.profiles.shape[:2] != (count, 2) or self.parts.shape != (count,):

@@ -30,8 +30,8 @@ from cnf.bases.chain import (
 )
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
-from cnf.bases.looked_into import is_looked_into
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
+from cnf.bases.looked_into import is_looked_into
 from cnf.bases.metric import HiddenMetric, split_encoder
 from cnf.bases.network_detail import kernel_of_network, network_detail
 from cnf.bases.precision import recast
@@ -351,7 +351,10 @@ class EncodedKernel:
             own[index] = v
         other = centres[None].expand(count, -1, -1).flatten(0, 1)
         asked = [
-            Request(r.channel, {a: w if w.dim() == 0 else w[:, None].expand(-1, number).flatten() for a, w in r.weights.items()})
+            Request(
+                r.channel,
+                {a: w if w.dim() == 0 else w[:, None].expand(-1, number).flatten() for a, w in r.weights.items()},
+            )
             for r in requests
         ]
         pairs = self._of_pairs(own, other, indices, asked)  # (P N, K, 1)

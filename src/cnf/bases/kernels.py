@@ -278,9 +278,7 @@ class Matern(ScaledKernel):
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
         """z^mu K_|mu|(z) without the factor sqrt(pi / 2), for half-integer mu."""
         p = int(abs(mu) - 0.5)
-        coefficients = [
-            FACTORIAL[p + i] / (FACTORIAL[i] * FACTORIAL[p - i] * 2**i) for i in range(p + 1)
-        ]
+        coefficients = [FACTORIAL[p + i] / (FACTORIAL[i] * FACTORIAL[p - i] * 2**i) for i in range(p + 1)]
         if mu > 0:  # sum_i a_i z^(p - i) exp(-z)
             total = torch.full_like(z, coefficients[0])
             for c in coefficients[1:]:

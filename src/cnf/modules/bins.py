@@ -49,7 +49,10 @@ class Bins(nn.Module):
     def forward(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, width), `count` where there is none."""
         place = torch.floor((points - self.origin) * self.inverse)
-        number, inside = torch.zeros_like(place[:, 0], dtype=torch.int64), torch.ones_like(place[:, 0], dtype=torch.bool)
+        number, inside = (
+            torch.zeros_like(place[:, 0], dtype=torch.int64),
+            torch.ones_like(place[:, 0], dtype=torch.bool),
+        )
         for k, size in enumerate(self.shape):
             inside = inside & (place[:, k] >= 0) & (place[:, k] < size)
             along = torch.nan_to_num(place[:, k]).clamp(0, size - 1)

@@ -43,7 +43,9 @@ class SumsOfCells(nn.Module):
         self.register_buffer("weights", self.functions.filled_up(weights[:, :known]))
         self.register_buffer("singular", weights[:, known:].clone())
         none = np.full(evaluator.cells.count, -1)
-        self.register_buffer("at_corner", torch.from_numpy(none if evaluator.at_corner is None else evaluator.at_corner))
+        self.register_buffer(
+            "at_corner", torch.from_numpy(none if evaluator.at_corner is None else evaluator.at_corner)
+        )
         self.corners = nn.ModuleList([Singular(corner, self.channels) for corner in evaluator.corners])
 
     def forward(self, points: Tensor) -> Tensor:
@@ -114,7 +116,9 @@ class Singular(nn.Module):
         dimension = 2 if isinstance(functions, CornerFunctions) else 3
         self.functions, self.count = functions, functions.count
         self.elsewhere = [0.0] * dimension  # where no function bends without limit
-        centres = [functions.centre] if isinstance(functions, CornerFunctions) else [e.across.centre for e in functions.edges]
+        centres = (
+            [functions.centre] if isinstance(functions, CornerFunctions) else [e.across.centre for e in functions.edges]
+        )
         self.elsewhere = [1.0 + max(abs(v) for centre in centres for v in centre)] * dimension
         self.derivatives = Frozen([functions.derivative((0,) * dimension, c) for c in range(channels)])
 

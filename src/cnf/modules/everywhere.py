@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from torch import Tensor, nn
 
 from cnf.bases.basis import values_request

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from cnf.bases.looked_into import is_recorded
@@ -19,7 +18,9 @@ class FieldModule(nn.Module):
 
     like: Tensor
 
-    def __init__(self, sums: nn.Module, base: nn.Module | None, coordinates: tuple[str, ...], channels: int, like: Tensor):
+    def __init__(
+        self, sums: nn.Module, base: nn.Module | None, coordinates: tuple[str, ...], channels: int, like: Tensor
+    ):
         super().__init__()
         self.sums, self.base, self.coordinates, self.channels = sums, base, coordinates, channels
         self.register_buffer("like", like.new_zeros(()), persistent=False)  # its precision and its place

@@ -59,9 +59,7 @@ class Frozen(nn.Module):
         if is_dataclass(part) and is_ours(type(part)):
             names = [entry.name for entry in fields(part) if entry.init]
             return ("object", type(part), names, [self._taken(getattr(part, name), known) for name in names])
-        raise CnfError(
-            f"a {type(part).__name__} cannot leave as a torch module: only tensors, modules and numbers can"
-        )
+        raise CnfError(f"a {type(part).__name__} cannot leave as a torch module: only tensors, modules and numbers can")
 
     def _made(self, pattern: Pattern) -> Any:
         kind, given = pattern[0], pattern[1]

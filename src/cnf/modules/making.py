@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cnf.bases.local import SourceEvaluator
 from cnf.bases.precision import Recast, recast
