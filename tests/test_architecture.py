@@ -31,6 +31,7 @@ CORE = [
     ["systems"],  # hands its systems to the solvers
     ["certificate"],
     ["storage"],
+    ["modules"],  # expansions as plain torch modules
     ["solution"],
     ["settling"],  # integrals follow the field that was found
     ["solving"],
@@ -42,7 +43,7 @@ CORE = [
     ["loading"],
     ["training", "losses"],
 ]
-SLICES = ["pde", "shapes", "materials"]
+SLICES = ["pde", "shapes", "materials", "exporting"]
 LAYERS = [*CORE, ["reports"], SLICES, ["demo"], ["cli"], ["studies"]]
 FACES = {"domains": "pde", "tuning": "pde"}  # public names of what lies elsewhere
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}

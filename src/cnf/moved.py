@@ -27,6 +27,7 @@ MOVED = {
     "cnf.data.environments": "cnf.materials.rendering.environments",
     "cnf.data.materials": "cnf.materials.reflectance",
     "cnf.data.materials.angles": "cnf.materials.reflectance.angles",
+    "cnf.pde.report.vtk": "cnf.reports.vtk",
     "cnf.problems": "cnf.pde.problems",
     "cnf.reports.answer": "cnf.pde.report.folder",
     "cnf.shapes.reconstruction.spacing": "cnf.shapes.clouds.spacing",

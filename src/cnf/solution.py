@@ -19,6 +19,7 @@ from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError, NumericalWarning
+from cnf.modules import FieldModule, check_module, module_of
 from cnf.operators.cells import divided
 from cnf.operators.detail import Detail, Together
 from cnf.operators.expansion import Probe, Request, Rules, expand, has_integrals
@@ -86,6 +87,18 @@ class Solution:
         with without_autocast(points.device):
             total = self.expansion.values(points)
             return total if self.base is None else total + self.base(points)
+
+    def as_module(self, dtype: torch.dtype | None = None) -> FieldModule:
+        """The field as a plain torch module of tensors, (..., D) -> (..., C), for `torch.compile`, `torch.export`,
+        `torch.jit.trace`, pickle, `torch.func` and ONNX.
+
+        It needs nothing of the solution, nothing in it is learnt, and it is compared with the solution before it is
+        handed out. `dtype`: another precision to evaluate in, and of the values.
+        """
+        with torch.no_grad(), without_autocast(self.expansion.like.device):
+            made = module_of(self.space, self.expansion, self.base)
+            check_module(made, self.expansion, self, [c.points for c in self.constraints])
+        return made if dtype is None else made.to(dtype)
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -95,7 +95,7 @@ def test_columns_are_derivatives():
     at = torch.tensor([[-0.3, 0.2, 0.4]], dtype=torch.float64)
 
     def columns(x: torch.Tensor, index: tuple[int, ...]) -> torch.Tensor:
-        return functions.columns(x, (x - centre) / half, half, index, 0)
+        return functions.values(x, (x - centre) / half, half, functions.derivative(index, 0))
 
     for axis in range(3):
         move = torch.zeros(1, 3, dtype=torch.float64)

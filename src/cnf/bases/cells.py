@@ -51,6 +51,11 @@ class Cells:
     def dimension(self) -> int:
         return self.lower.shape[1]
 
+    @property
+    def tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of every node the axis of its cut, -1 for a leaf, its position, and what is below and above; see `locate`."""
+        return self._axis, self._position, self._child
+
     def cut(self, cells: Iterable[int], axis: int, positions: Sequence[float] | None = None) -> Cells:
         """Each of these cells cut across `axis`, in the middle or at the given positions.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from cnf.bases.looked_into import is_looked_into
 from cnf.fetching import is_here
 from cnf.operators import jets
 from cnf.operators.expansion import Request
@@ -27,8 +28,9 @@ def weighted(weight: Tensor, value: Tensor | None) -> Tensor | None:
 
 
 def is_one(weight: Tensor) -> bool:
-    """A plain 1, as far as nobody has to be asked for it."""
-    return weight.dim() == 0 and is_here(weight) and not weight.requires_grad and float(weight) == 1.0
+    """A plain 1, as far as nobody has to be asked for it; where numbers must not decide, nothing is known to be one."""
+    known = weight.dim() == 0 and is_here(weight) and not weight.requires_grad and not is_looked_into()
+    return known and float(weight) == 1.0
 
 
 def chained(

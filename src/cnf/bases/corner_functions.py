@@ -47,6 +47,12 @@ class CornerFunctions:
     lower: tuple[int, ...] = ()  # none: all channels have the same exponents
 
     def __post_init__(self) -> None:
+        for name, value in (
+            ("centre", tuple(map(float, self.centre))),
+            ("start", float(self.start)),
+            ("end", float(self.end)),
+        ):
+            object.__setattr__(self, name, value)  # plain numbers, which compilers can read
         count = len(self.exponents)
         if self.profiles.ndim != 4 or self.profiles.shape[:2] != (count, 2) or self.parts.shape != (count,):
             raise BasisError("corner functions have one exponent, one profile and one part each")
@@ -109,16 +115,21 @@ class CornerFunctions:
         angle = raw + 2 * math.pi * torch.ceil((low - raw) / (2 * math.pi))
         angle = torch.where(offset.abs().amax(dim=1) > 0, angle, (self.start + self.end) / 2)  # the corner has none
         z = ((2 * angle - self.start - self.end) / (self.end - self.start)).clamp(-OUTSIDE, OUTSIDE)
-        table = chebyshev_table(z, self.profiles.shape[3] - 1).to(torch.complex128)
+        table = chebyshev_table(z, self.profiles.shape[3] - 1)
         return Around(table, torch.log((distance / unit).clamp_min(NOTHING))[:, None], unit)
+
+    def values(self, x: Tensor, z: Tensor, half: Tensor, given: CornerDerivative) -> Tensor:
+        """A derivative of all functions at points (P, 2), in cells of half sides (P, 2): (P, K)."""
+        return self.columns(self.around(x, half.amax(dim=1)), given)
 
     def columns(self, at: Around, given: CornerDerivative) -> Tensor:
         """A derivative of all functions of a channel at these points: (P, K)."""
-        plain, with_log = at.table @ given.plain, at.table @ given.with_log  # (P, K)
-        log = at.log.maximum(given.least)  # (P, K)
-        found = (plain + log * with_log) * torch.exp(log * given.exponents)
-        found = found / at.unit[:, None] ** given.order
-        return torch.where(torch.from_numpy(self.parts == 0), found.real, found.imag).to(at.unit)
+        log = at.log.maximum(given.least.to(at.log))  # (P, K)
+        plain, with_log, (power, turn) = (t.to(at.table) for t in (given.plain, given.with_log, given.exponents))
+        real, imaginary = at.table @ plain + log * (at.table @ with_log)  # (P, K)
+        cosine, sine = torch.cos(log * turn), torch.sin(log * turn)
+        whole, other = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+        return torch.where(given.real, whole, other) * torch.exp(log * power) / at.unit[:, None] ** given.order
 
     def derivative(self, index: tuple[int, ...], channel: int) -> CornerDerivative:
         """The derivative `index` of all functions of a channel."""
@@ -133,10 +144,10 @@ class CornerFunctions:
                 )
                 profile[:, 0] += chi
                 profile, power = maps.chopped(profile), power - 1
-        plain, with_log = (torch.from_numpy((profile[:, k] @ maps.coefficients.T).T) for k in (0, 1))
+        plain, with_log = (_in_parts((profile[:, k] @ maps.coefficients.T).T) for k in (0, 1))
         least = torch.from_numpy(np.log(np.where(power.real > 0, NOTHING, TINY)))
         order = sum(index) + self.lower_by(channel)
-        return CornerDerivative(plain, with_log, torch.from_numpy(power), least, order)
+        return CornerDerivative(plain, with_log, _in_parts(power), least, torch.from_numpy(self.parts == 0), order)
 
 
 @dataclass(frozen=True)
@@ -150,16 +161,23 @@ class Around:
 
 @dataclass(frozen=True)
 class CornerDerivative:
-    """Chebyshev coefficients (N, K) of the profiles without and with a logarithm, exponents (K,), and the order.
+    """Chebyshev coefficients (2, N, K) of the profiles without and with a logarithm, exponents (2, K), and the order.
 
-    `least` (K,) is the smallest logarithm of a distance that is told apart from the corner.
+    Two are the real and the imaginary part; `real` (K,) says which of them counts. `least` (K,) is the smallest
+    logarithm of a distance that is told apart from the corner.
     """
 
     plain: Tensor
     with_log: Tensor
     exponents: Tensor
     least: Tensor
+    real: Tensor
     order: int
+
+
+def _in_parts(values: np.ndarray) -> Tensor:
+    """Complex numbers as real parts and imaginary ones, (2, ...): torch takes real matrices with those of points."""
+    return torch.from_numpy(np.stack([values.real, values.imag]))
 
 
 def chebyshev_table(z: Tensor, degree: int) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
 
-from cnf.bases.corner_functions import CornerFunctions, chebyshev_table
+from cnf.bases.corner_functions import CornerDerivative, CornerFunctions, chebyshev_table
 from cnf.errors import BasisError
 
 MOST_POWERS = 41
@@ -63,13 +63,18 @@ class Edge:
         """(P, 3) -> (P,)."""
         return np.hypot(*(points[:, self.plane] - self.across.centre).T)
 
-    def columns(self, x: Tensor, z: Tensor, half: Tensor, index: tuple[int, ...], channel: int) -> Tensor:
+    def values(self, x: Tensor, z: Tensor, half: Tensor, given: EdgeDerivative) -> Tensor:
         """A derivative at points (P, 3) with places z (P, 3) in their cells of half sides (P, 3): (P, K powers)."""
         at = self.across.around(x[:, self.plane], half[:, self.plane].amax(dim=1))
-        own = self.across.columns(at, self.across.derivative(tuple(index[k] for k in self.plane), channel))  # (P, K)
-        along = chebyshev_table(z[:, self.axis], self.powers - 1) @ self._slope(index[self.axis]).to(z)
-        along = along / half[:, self.axis, None] ** index[self.axis]
+        own = self.across.columns(at, given.across)  # (P, K)
+        along = chebyshev_table(z[:, self.axis], self.powers - 1) @ given.slope.to(z)
+        along = along / half[:, self.axis, None] ** given.order
         return (own[:, :, None] * along[:, None, :]).flatten(1)
+
+    def derivative(self, index: tuple[int, ...], channel: int) -> EdgeDerivative:
+        """The derivative `index` of all functions of a channel."""
+        across = self.across.derivative(tuple(index[k] for k in self.plane), channel)
+        return EdgeDerivative(across, self._slope(index[self.axis]), index[self.axis])
 
     def _slope(self, order: int) -> Tensor:
         """From coefficients along the edge to those of a derivative, (powers, powers)."""
@@ -79,6 +84,15 @@ class Edge:
             found = np.zeros_like(found)
             found[: len(lower)] = lower
         return torch.from_numpy(found)
+
+
+@dataclass(frozen=True)
+class EdgeDerivative:
+    """The derivative across an edge, and from coefficients along it to those of its derivative of this order."""
+
+    across: CornerDerivative
+    slope: Tensor  # (powers, powers)
+    order: int
 
 
 @dataclass(frozen=True)
@@ -123,9 +137,13 @@ class EdgeFunctions:
         """Of points (P, 3) from the nearest of the edges, (P,)."""
         return np.min([e.distances(points) for e in self.edges], axis=0)
 
-    def columns(self, x: Tensor, z: Tensor, half: Tensor, index: tuple[int, ...], channel: int) -> Tensor:
+    def values(self, x: Tensor, z: Tensor, half: Tensor, given: list[EdgeDerivative]) -> Tensor:
         """As of `Edge`, (P, count)."""
-        return torch.cat([e.columns(x, z, half, index, channel) for e in self.edges], dim=1)
+        return torch.cat([e.values(x, z, half, d) for e, d in zip(self.edges, given, strict=True)], dim=1)
+
+    def derivative(self, index: tuple[int, ...], channel: int) -> list[EdgeDerivative]:
+        """As of `Edge`, edge by edge."""
+        return [e.derivative(index, channel) for e in self.edges]
 
 
 def read_corner(given: CornerFunctions | EdgeFunctions | Sequence) -> CornerFunctions | EdgeFunctions:

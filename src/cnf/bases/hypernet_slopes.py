@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from cnf.bases.activations import Activation
 from cnf.bases.layers import push
+from cnf.bases.looked_into import is_looked_into
 
 
 def distances_and_slopes(
@@ -35,8 +35,7 @@ def distances_and_slopes(
 
 def may_fuse() -> bool:
     """False where torch looks into operations (transforms, forward mode, compilers), which needs plain ones."""
-    looked_into = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-    return not (looked_into or torch.compiler.is_compiling())
+    return not is_looked_into()
 
 
 class _DistancesAndSlopes(torch.autograd.Function):

@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from cnf.bases.activations import Activation, activation_of
 from cnf.bases.encoders import LayeredEncoder
 from cnf.bases.layers import is_altered
+from cnf.bases.looked_into import is_looked_into
 from cnf.bases.precision import without_autocast
 
 CACHE = 3 * 2**17  # numbers of all layers in one piece, 3 MB: a few such pieces stay in the cache
@@ -81,7 +81,7 @@ def chain_of(network: nn.Module) -> Chain | None:
 
 def is_plain(x: Tensor, tables: Tables) -> bool:
     """True where a gradient that is written out is right: ordinary tensors, differentiated in the parameters only."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+    if is_looked_into():
         return False
     if (x.requires_grad and torch.is_grad_enabled()) or torch.is_autocast_enabled(x.device.type):
         return False

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.checkpoint import checkpoint
 
+from cnf.bases.at_once import AtOnce
 from cnf.bases.encoders import MLP, SIREN
 from cnf.bases.layers import Sine, encode, push
+from cnf.bases.looked_into import is_recorded
 from cnf.errors import BasisError
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle, MultiIndex
@@ -94,6 +96,9 @@ def _dense(value: Tensor | None, bundle: Bundle, count: int) -> Tensor:
 
 def generated(network: nn.Module, parameters: dict[str, Tensor], x: Tensor, indices: Sequence[MultiIndex]) -> Bundle:
     """Bundles of all generated networks at shared points: index -> (N, P, F)."""
+    if isinstance(network, AtOnce):
+        (value,) = indices
+        return {value: network(parameters, x)}
     carrier = _Carrier(network, indices)
     buffers = {f"network.{name}": _like(b, x) for name, b in network.named_buffers()}
     named = {f"network.{name}": p for name, p in parameters.items()}
@@ -123,6 +128,8 @@ def over_functions(
     `numbers` is what one function keeps per point while it is evaluated; a group keeps at most `memory`. Beyond one
     group the backward pass evaluates each group again rather than keeping all of them.
     """
+    if is_recorded():  # pieces of one number of points would be kept for any other
+        return piece(x, tables, requests)
     count, functions = x.shape[0], next(iter(tables.values())).shape[0]
     per_group = max(1, memory // max(1, numbers * count))
     per_part = max(1, count if numbers * count <= memory else memory // numbers)

@@ -31,6 +31,7 @@ from cnf.bases.chain import (
 from cnf.bases.kernels import Gaussian, KernelProfile
 from cnf.bases.layers import encode, smoothness
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
+from cnf.bases.looked_into import is_looked_into
 from cnf.bases.metric import HiddenMetric, split_encoder
 from cnf.bases.network_detail import kernel_of_network, network_detail
 from cnf.bases.precision import recast
@@ -325,6 +326,11 @@ class EncodedKernel:
             return found
         # At its centre a kernel with few derivatives goes like a power of r: what cancels in |phi|^2 + |c|^2 - 2 phi.c
         # makes 1e-8 of r where it should be zero, so pairs that all but coincide are taken from their differences.
+        if is_looked_into():  # which pairs are close must not decide: all of them, where it matters to values
+            if not _is_rough(self.kernel):
+                return found
+            near = s <= CLOSE * (square + right[:, -1])
+            return torch.where(near[:, None], self._of_all_pairs(phi, centres, indices, requests), found)
         with torch.no_grad():
             near = s <= CLOSE * (square + right[:, -1])
             p, q = torch.nonzero(near, as_tuple=True) if is_here(s) else _nearest(s)
@@ -335,6 +341,29 @@ class EncodedKernel:
         if not is_here(s):  # more pairs than are that near
             pairs = torch.where(near[p, q][:, None], pairs, found[p, :, q])
         return found.transpose(1, 2).index_put((p, q), pairs).transpose(1, 2)
+
+    def _of_all_pairs(
+        self, phi: Bundle, centres: Tensor, indices: Sequence[MultiIndex], requests: Sequence[Request]
+    ) -> Tensor:
+        """`_of_pairs` of every point with every centre, (P, K, N)."""
+        value = phi[indices[0]]
+        assert value is not None
+        count, number = value.shape[0], centres.shape[0]
+        own: Bundle = {}
+        for index, v in phi.items():
+            if v is not None:
+                v = v.expand(count, -1)[:, None].expand(-1, number, -1).flatten(0, 1)
+            own[index] = v
+        other = centres[None].expand(count, -1, -1).flatten(0, 1)
+        asked = [
+            Request(
+                r.channel,
+                {a: w if w.dim() == 0 else w[:, None].expand(-1, number).flatten() for a, w in r.weights.items()},
+            )
+            for r in requests
+        ]
+        pairs = self._of_pairs(own, other, indices, asked)  # (P N, K, 1)
+        return pairs[:, :, 0].unflatten(0, (count, number)).transpose(1, 2)
 
     def _derivative(self, slope: Tensor | None, square: Tensor | None, centres: Tensor, count: int) -> Tensor | None:
         """square - 2 slope.c as one product."""

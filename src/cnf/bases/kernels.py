@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.chain import chained, chained_gaussian, highest
+from cnf.bases.looked_into import is_looked_into
 from cnf.bases.part import Part
 from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
@@ -26,6 +27,7 @@ from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
 MOST_DIMENSIONS = 64  # that a Wendland kernel is positive definite in; its exact polynomials grow with them
+FACTORIAL = tuple(math.factorial(n) for n in range(33))  # a table, which compilers can read
 LEAST = 1e-32  # stands in for s = 0: the slope of the root must be finite
 
 
@@ -134,15 +136,21 @@ def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> li
     """k and its derivatives with their Taylor polynomials at s = 0 put in where s is clamped.
 
     A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
+    Where others will differentiate k, they divide by r what is rounded to eps: there the polynomial takes over from
+    the r on at which it is as exact, s^(nu - 1/2) = eps with the first odd power r^(2 nu) that it leaves out.
     """
-    if not s.numel() or (is_here(s) and bool(s.detach().min() > LEAST)):  # not even a table of which are near is needed
-        return found
-    near = s <= LEAST
+    least = LEAST
+    if not is_looked_into():
+        if not s.numel() or (is_here(s) and bool(s.detach().min() > LEAST)):  # not even a table of which are near
+            return found
+    elif len(found) == 1 and len(at_zero) > 1:
+        least = torch.finfo(s.dtype).eps ** (1 / (len(at_zero) - 1))
+    near = s <= least
     result = list(found)
     for m in range(min(len(found), len(at_zero))):
-        taylor = torch.full_like(s, at_zero[-1] / math.factorial(len(at_zero) - 1 - m))
+        taylor = torch.full_like(s, at_zero[-1] / FACTORIAL[len(at_zero) - 1 - m])
         for j in range(len(at_zero) - 2 - m, -1, -1):
-            taylor = taylor * s + at_zero[m + j] / math.factorial(j)
+            taylor = taylor * s + at_zero[m + j] / FACTORIAL[j]
         result[m] = torch.where(near, taylor, found[m])
     return result
 
@@ -247,8 +255,8 @@ class Matern(ScaledKernel):
         super().__init__(bandwidth, "bandwidth")
         if smoothness <= 0 or smoothness > 8 or not float(smoothness - 0.5).is_integer():
             raise BasisError(f"the smoothness of a Matern kernel is 0.5, 1.5, 2.5, ... up to 7.5; got {smoothness!r}")
-        self.nu = float(smoothness)
-        self.smoothness = 2 * int(self.nu)
+        self.nu, self._whole = float(smoothness), int(smoothness)
+        self.smoothness = 2 * self._whole
         decay = math.sqrt(2 * self.nu)  # exp(-decay r) times a polynomial
         self.units, self.reach, self.edges = 2 * decay, 50 / decay, (0.0,)
 
@@ -257,26 +265,29 @@ class Matern(ScaledKernel):
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
-        nu = self.nu
+        nu = self._whole + 0.5  # compilers take other numbers than whole ones for variables
         # k = c z^nu K_nu(z), z^2 = 2 nu s  ->  dk/ds = (2 nu / 2)(1/z) dk/dz, and (1/z d/dz) lowers nu with a minus
         z = torch.sqrt(2 * nu * s.clamp_min(LEAST))
         decay = torch.exp(-z)
-        norm = self._reduced(nu, torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)).item()
+        norm = self._at_zero(nu)
         found = []
         for m in range(order + 1):
             apart = z if m < nu else torch.sqrt(2 * nu * away_from_zero(s, round(2 * (m - nu))))
             found.append((-nu) ** m / norm * self._reduced(nu - m, apart, decay))
-        zero, one = torch.zeros(1, dtype=s.dtype), torch.ones(1, dtype=s.dtype)
-        at_zero = [(-nu) ** m / norm * self._reduced(nu - m, zero, one).item() for m in range(int(nu) + 1)]
+        at_zero = [(-nu) ** m / norm * self._at_zero(nu - m) for m in range(self._whole + 1)]
         return smooth_at_centre(s, found, at_zero)
+
+    @staticmethod
+    def _at_zero(mu: float) -> float:
+        """`_reduced` at z = 0, for mu > 0."""
+        p = int(mu - 0.5)
+        return FACTORIAL[2 * p] / (FACTORIAL[p] * 2**p)
 
     @staticmethod
     def _reduced(mu: float, z: Tensor, decay: Tensor) -> Tensor:
         """z^mu K_|mu|(z) without the factor sqrt(pi / 2), for half-integer mu."""
         p = int(abs(mu) - 0.5)
-        coefficients = [
-            math.factorial(p + i) / (math.factorial(i) * math.factorial(p - i) * 2**i) for i in range(p + 1)
-        ]
+        coefficients = [FACTORIAL[p + i] / (FACTORIAL[i] * FACTORIAL[p - i] * 2**i) for i in range(p + 1)]
         if mu > 0:  # sum_i a_i z^(p - i) exp(-z)
             total = torch.full_like(z, coefficients[0])
             for c in coefficients[1:]:

@@ -61,7 +61,7 @@ class Products:
         return every[top < 2]
 
     @cached_property
-    def _columns(self) -> Tensor | None:
+    def columns(self) -> Tensor | None:
         """Which of all products are functions, None if all are."""
         if self.exponents.shape[0] == int(np.prod([p + 1 for p in self.degree])):
             return None
@@ -95,7 +95,7 @@ class Products:
             assert total is not None
             found.append(total.flatten(1))
         rows = torch.stack(found, dim=1) if len(found) > 1 else found[0][:, None]
-        return rows if self._columns is None else rows[:, :, self._columns.to(z.device)]
+        return rows if self.columns is None else rows[:, :, self.columns.to(z.device)]
 
     def sums(self, z: Tensor, half: Tensor, cells: Tensor, requests: Sequence[Request], weights: Tensor) -> Tensor:
         """What requests ask for of the functions times weights (cells, n, C) of the cells of the points (P,), (P, K).
@@ -107,7 +107,7 @@ class Products:
         order = torch.argsort(cells, stable=True)
         tables = [self._table(z[order, k], k, {i[k] for i in asked}, half[order, k]) for k in range(z.shape[1])]
         blocks = _blocks(cells[order])
-        whole = self._as_products(weights)  # (cells, C, p_1 + 1, rest)
+        whole = self.as_products(weights)  # (cells, C, p_1 + 1, rest)
         first: dict[tuple[int, int], Tensor] = {}
         each: dict[tuple[int, Index], Tensor] = {}
         for request in requests:
@@ -126,22 +126,23 @@ class Products:
             found.append(sum(parts[1:], start=parts[0]))
         return torch.empty_like(z[:, :1].expand(-1, len(found))).index_copy(0, order, torch.stack(found, dim=1))
 
-    def _as_products(self, weights: Tensor) -> Tensor:
+    def as_products(self, weights: Tensor) -> Tensor:
         """Weights (cells, n, C) with those of the products that are left out, (cells, C, p_1 + 1, rest)."""
         by_channel = weights.transpose(1, 2)
-        if self._columns is not None:
+        if self.columns is not None:
             every = int(np.prod([p + 1 for p in self.degree]))
             none = weights.new_zeros(weights.shape[0], weights.shape[2], every)
-            by_channel = none.index_copy(2, self._columns.to(weights.device), by_channel)
+            by_channel = none.index_copy(2, self.columns.to(weights.device), by_channel)
         return by_channel.unflatten(2, (self.degree[0] + 1, -1))
 
     def _table(self, z: Tensor, axis: int, orders: set[int], half: Tensor) -> dict[int, Tensor]:
         """Derivatives of T_0 .. T_p along one coordinate, each (P, p + 1)."""
         matrix = chebyshev_table(z, self.degree[axis])
-        slope = self._slopes[axis].to(z)
-        return {
-            n: matrix if n == 0 else matrix @ torch.linalg.matrix_power(slope, n) / half[:, None] ** n for n in orders
-        }
+        found = {0: matrix}
+        for n in orders - {0}:
+            slope = torch.linalg.matrix_power(self._slopes[axis].to(z), n)
+            found[n] = matrix @ slope / half[:, None] ** n
+        return found
 
 
 def _blocks(cells: Tensor) -> list[tuple[Tensor, Tensor]]:

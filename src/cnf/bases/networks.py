@@ -96,10 +96,13 @@ class Independent(Basis):
     def known_detail(self) -> Detail:
         if not self._alike:
             return Together([network_detail(m, self.dimension) for m in self.networks])
-        return network_detail(self.networks[0], self.dimension, parameters=self._stacked())
+        return network_detail(self.networks[0], self.dimension, parameters=self.stacked)
 
-    def _stacked(self) -> dict[str, Tensor]:
-        """The parameters and buffers of all networks, alike, one above the other."""
+    @property
+    def stacked(self) -> dict[str, Tensor] | None:
+        """The parameters and buffers of all networks one above the other; None if they are not alike."""
+        if not self._alike:
+            return None
         tables = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.networks]
         return {name: torch.stack([table[name] for table in tables]) for name in tables[0]}
 
@@ -111,7 +114,7 @@ class Independent(Basis):
 
     def _together(self, x: Tensor) -> Tensor:
         first = self.networks[0]
-        return vmap(lambda p: self._column(functional_call(first, p, (x,)), x), out_dims=1)(self._stacked())
+        return vmap(lambda p: self._column(functional_call(first, p, (x,)), x), out_dims=1)(self.stacked)
 
     def _column(self, output: Tensor, x: Tensor) -> Tensor:
         if output.dim() == 1:

@@ -13,7 +13,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from cnf.bases.looked_into import is_recorded
 from cnf.errors import BasisError
 
 MOST_SHAPES = 1000
@@ -41,44 +44,48 @@ class Partition:
 
     def number(self, points: np.ndarray) -> np.ndarray:
         """The region of every point (P, D), (P,); the first coordinates are those of the shapes."""
+        return self.number_of(torch.from_numpy(np.ascontiguousarray(points))).numpy()
+
+    def number_of(self, points: Tensor) -> Tensor:
+        """The same for tensors."""
         points = points[:, : self.dimension]
-        found = np.full(len(points), len(self.shapes))
+        found = torch.full_like(points[:, 0], len(self.shapes), dtype=torch.int64)
         for k in reversed(range(len(self.shapes))):
-            found[_depth(self.shapes[k], points) >= -self._tiny] = k
+            found = torch.where(_depth(self.shapes[k], points) >= -self._tiny, k, found)
         return found
 
 
-def _depth(shape: list[Any], points: np.ndarray) -> np.ndarray:
+def _depth(shape: list[Any], points: Tensor) -> Tensor:
     """Signed distance to the boundary (P,), positive inside, or something of the same sign."""
     kind = shape[0]
     if kind == "box":
-        return np.minimum(points - np.array(shape[1]), np.array(shape[2]) - points).min(axis=1)
+        low, high = points.new_tensor(shape[1]), points.new_tensor(shape[2])
+        return torch.minimum(points - low, high - points).amin(dim=1)
     if kind == "ball":
-        return shape[2] - np.sqrt(np.square(points - np.array(shape[1])).sum(axis=1))
+        return shape[2] - (points - points.new_tensor(shape[1])).square().sum(dim=1).sqrt()
     if kind == "polygon":
-        return _polygon_depth(np.array(shape[1]), points)
+        return _polygon_depth(points.new_tensor(shape[1]), points)
     if kind == "difference":
-        return reduce(np.minimum, (-_depth(hole, points) for hole in shape[2]), _depth(shape[1], points))
-    return reduce(np.maximum if kind == "union" else np.minimum, (_depth(part, points) for part in shape[1]))
+        return reduce(torch.minimum, (-_depth(hole, points) for hole in shape[2]), _depth(shape[1], points))
+    return reduce(torch.maximum if kind == "union" else torch.minimum, [_depth(part, points) for part in shape[1]])
 
 
-def _polygon_depth(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    edges = np.roll(corners, -1, axis=0) - corners
-    squares = (edges**2).sum(axis=1)
-    found = np.empty(len(points))
-    step = max(1, CHUNK // len(corners))
-    for begin in range(0, len(points), step):
-        rows = slice(begin, begin + step)
-        away = points[rows, None] - corners  # (P, V, 2)
-        along = np.clip((away * edges).sum(axis=2) / squares, 0, 1)
-        distance = np.sqrt(np.square(away - along[:, :, None] * edges).sum(axis=2).min(axis=1))
+def _polygon_depth(corners: Tensor, points: Tensor) -> Tensor:
+    edges = corners.roll(-1, dims=0) - corners
+    squares = edges.square().sum(dim=1)
+    pieces = [points] if is_recorded() else points.split(max(1, CHUNK // len(corners)))
+    found = []
+    for piece in pieces:
+        away = piece[:, None] - corners  # (P, V, 2)
+        along = ((away * edges).sum(dim=2) / squares).clamp(0, 1)
+        distance = (away - along[:, :, None] * edges).square().sum(dim=2).amin(dim=1).sqrt()
         above = away[:, :, 1] >= 0
         crosses = above != (away[:, :, 1] - edges[:, 1] >= 0)
         cross = edges[:, 0] * away[:, :, 1] - edges[:, 1] * away[:, :, 0]
         right = (cross > 0) == (edges[:, 1] > 0)  # the edge is met to the right of the point
-        inside = (crosses & right).sum(axis=1) % 2 == 1
-        found[rows] = np.where(inside, distance, -distance)
-    return found
+        inside = (crosses & right).sum(dim=1) % 2 == 1
+        found.append(torch.where(inside, distance, -distance))
+    return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def _checked(given: Any, dimension: int, depth: int, left: list[int]) -> list[Any]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -309,7 +309,8 @@ class PiecewiseEvaluator:
         """Gives a derivative of the functions of a corner, or of edges, in a channel, (P, count)."""
         functions = self.corners[corner]
         if isinstance(functions, EdgeFunctions):
-            return partial(functions.columns, x, z, half)
+            edges = functions
+            return lambda index, channel: edges.values(x, z, half, edges.derivative(index, channel))
         at = functions.around(x, half.amax(dim=1))
         return lambda index, channel: functions.columns(at, self._corner_derivative(corner, index, channel))
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cnf.demo import commands as demo
+from cnf.exporting import commands as exporting
 from cnf.materials import commands as materials
 from cnf.pde import commands as pde
 from cnf.reports.terminal import say
@@ -20,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for part in (pde, shapes, materials, demo):
+for part in (pde, shapes, materials, exporting, demo):
     part.add_to(app)
 
 

@@ -39,6 +39,11 @@ class BaseFunction:
                 recast(like)
                 self._base = recast
 
+    @property
+    def network(self) -> nn.Module:
+        """What is evaluated."""
+        return self._base
+
     def detail(self) -> Detail:
         """How fast the base varies."""
         return network_detail(self._given, self._like.shape[1])

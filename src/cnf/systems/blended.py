@@ -143,10 +143,10 @@ class BlendedExpansion(QueriedExpansion):
 
     @cached_property
     def _sources(self) -> dict[tuple[int, int], BallSources | None]:
-        """What `_sources_of` made, by station and copy: weights and places of an expansion do not change."""
+        """What `sources_of` made, by station and copy: weights and places of an expansion do not change."""
         return {}
 
-    def _sources_of(self, members: Members, copy: int) -> BallSources | None:
+    def sources_of(self, members: Members, copy: int) -> BallSources | None:
         """The functions of a station as sources of order 0 and 1 in balls, if that is what they are."""
         key = id(members), copy
         if key not in self._sources:  # two threads may gather the same at once, which does no harm
@@ -173,7 +173,7 @@ class BlendedExpansion(QueriedExpansion):
         """What the functions of one station add to them, (J, pairs)."""
         # Blocks lose digits beside a source, which single precision cannot spare.
         if is_here(x) and not self._learning(x) and max(map(sum, indices)) <= 1 and x.dtype == torch.float64:
-            sources = self._sources_of(members, copy)
+            sources = self.sources_of(members, copy)
             if sources is not None and sources.rows.dtype == np.float64:
                 return sources.fields(x, owner, ball, indices)
         station = members.station

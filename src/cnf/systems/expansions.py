@@ -112,6 +112,13 @@ class GlobalExpansion(BasisExpansion):
         parts = [self._shared_values(piece) for piece in self._pieces(points)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def values_at_once(self, points: Tensor) -> Tensor:
+        """`values` without pieces and without a look at the numbers, for what is recorded or transformed."""
+        if self.shared:
+            return self._shared_values(points)
+        requests = [values_request(points.shape[1], points, c) for c in range(self.channels)]
+        return self._summed(points, requests)
+
     def _shared_values(self, points: Tensor) -> Tensor:
         matrix = self.evaluator.rows(points, [values_request(points.shape[1], points)])[:, 0]  # (P, N)
         return matrix @ (self.weights if self.weights.dim() == 2 else self.weights[:, None])
@@ -132,7 +139,7 @@ class GlobalExpansion(BasisExpansion):
     def _sums(self, probe: Probe, squares: bool) -> Piece:
         """What sums at some points: (P, K); with `squares`, (P, 2, K), the squares of the terms beside the sums."""
         if self._sources is not None:
-            sources = SourceSums(self._sources, self.weights, {r.channel for r in probe.requests})
+            sources = SourceSums.of(self._sources, self.weights, {r.channel for r in probe.requests})
             return lambda points, requests: sources.sums(points, requests, squares)
         return self._summed_and_rounded if squares else self._summed
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cnf.bases.kernel import PlainKernel
 from cnf.bases.local import SourceEvaluator, Strengths
+from cnf.bases.looked_into import is_recorded
 from cnf.operators.expansion import Request
 from cnf.operators.jets import MultiIndex, add
 
@@ -42,17 +43,23 @@ class Group:
     table: Tensor
 
 
+@dataclass(frozen=True)
 class SourceSums:
-    """The sources with their strengths worked out, for queries of the given channels."""
+    """The sources with their strengths worked out."""
 
-    def __init__(self, evaluator: SourceEvaluator, weights: Tensor, channels: set[int]):
-        self.groups: list[Group] = []
+    groups: list[Group]
+
+    @staticmethod
+    def of(evaluator: SourceEvaluator, weights: Tensor, channels: set[int]) -> SourceSums:
+        """For queries of the given channels."""
+        groups: list[Group] = []
         for g, centres in enumerate(evaluator.centres):
             known = [(c, strengths_of(evaluator, weights, g, c)) for c in sorted(channels)]
             named = {(c, b): v for c, found in known for b, v in found.items()}
             if named:
                 table = torch.stack(list(named.values()), dim=1)
-                self.groups.append(Group(PlainKernel(evaluator.kernel, centres.points), list(named), table))
+                groups.append(Group(PlainKernel(evaluator.kernel, centres.points), list(named), table))
+        return SourceSums(groups)
 
     @property
     def widest(self) -> int:
@@ -60,6 +67,8 @@ class SourceSums:
 
     def sums(self, x: Tensor, requests: Sequence[Request], squares: bool = False) -> Tensor:
         """(P, D) -> (P, K); with `squares`, (P, 2, K): beside the sums, the squares of their terms added up."""
+        if is_recorded():
+            return self._piece(x, requests, squares)
         step = x.shape[0] if torch.is_grad_enabled() else max(1, CACHED // self.widest)
         pieces = (slice(start, start + step) for start in range(0, x.shape[0], max(1, step)))
         parts = [self._piece(x[rows], [r.at(rows) for r in requests], squares) for rows in pieces]
@@ -76,11 +85,9 @@ class SourceSums:
                     for j, (channel, b) in enumerate(group.names):
                         if channel == request.channel:
                             uses.setdefault(add(a, b), []).append((k, weight, j))
-            size = group.table.detach().abs().max()
-            size = torch.where(size == 0, 1.0, size)  # squares of huge or tiny strengths must not overflow
             for index, matrix in group.kernel.derivatives(x, sorted(uses)) if uses else ():
                 found = matrix @ group.table  # (P, J)
-                terms = _squared_terms(matrix, group.table, size) if squares else found
+                terms = _squared_terms(matrix, group.table) if squares else found
                 for k, weight, j in uses[index]:
                     sums[k] = sums[k] + weight * found[:, j]
                     if squares:
@@ -89,7 +96,9 @@ class SourceSums:
         return torch.stack([total.to(torch.float64), torch.stack(rounded, dim=1)], dim=1) if squares else total
 
 
-def _squared_terms(matrix: Tensor, table: Tensor, size: Tensor) -> Tensor:
+def _squared_terms(matrix: Tensor, table: Tensor) -> Tensor:
     """The root of sum_q (m_pq v_qj)^2, (P, J)."""
+    size = table.detach().abs().max()
+    size = torch.where(size == 0, 1.0, size)  # squares of huge or tiny strengths must not overflow
     wide = (table.to(torch.float64) / size).square()
     return size * (matrix.to(torch.float64).square() @ wide).sqrt()

@@ -229,7 +229,7 @@ class CellExpansion(Expansion):
     account: Account
 
     @property
-    def _by_cell(self) -> Tensor:
+    def by_cell(self) -> Tensor:
         """(cells, n, C)."""
         return self.weights.unflatten(0, (self.evaluator.cells.count, -1))
 
@@ -252,7 +252,7 @@ class CellExpansion(Expansion):
         for start in range(0, probe.points.shape[0], step):
             rows = slice(start, start + step)
             requests = [r.at(rows) for r in probe.requests]
-            parts.append(self.evaluator.sums(probe.points[rows], cells[rows], requests, self._by_cell))
+            parts.append(self.evaluator.sums(probe.points[rows], cells[rows], requests, self.by_cell))
         found = torch.cat(parts) if parts else self.weights.new_zeros(0, len(probe.requests))
         return found if probe.nodes == 1 else found.unflatten(0, (-1, probe.nodes)).sum(dim=1)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnf.files import as_csv, write_atomically, write_text
-from cnf.pde.report.vtk import time_field, write_collection, write_vtk
+from cnf.files import as_csv, write_text
+from cnf.reports.arrays import write_arrays
+from cnf.reports.vtk import time_field, write_collection, write_vtk
 
 if TYPE_CHECKING:
     from cnf.pde.problems.answer import Answer
@@ -71,18 +70,7 @@ def write_npz(answer: Answer, grid: Any, path: Path) -> Path:
     for name, values in export_columns(answer, grid).items():
         arrays[_free(name, arrays)] = values.reshape(shape)
     arrays[_free("inside", arrays)] = grid.inside.cpu().numpy().reshape(shape)
-    return write_atomically(path, lambda file: _write_arrays(file, arrays))
-
-
-def _write_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """As `np.savez_compressed`, which fails for arrays called `file`, and always the same bytes for the same arrays."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, values in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(values), allow_pickle=False)
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content.getvalue())
+    return write_arrays(path, arrays)
 
 
 def write_vtk_files(answer: Answer, grid: Any, folder: Path) -> list[Path]:

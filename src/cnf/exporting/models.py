@@ -1,0 +1,99 @@
+"""Models: a solved field as a program that others run without this library: ONNX, TorchScript, a torch export.
+
+All take any number of points (P, D), named `points`, and give values (P, C), named `values`.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cnf.errors import CnfError, MissingExtraError
+from cnf.files import write_atomically
+from cnf.modules import FieldModule
+from cnf.solution import Solution
+
+POINTS = 7  # of the example: any number but one
+PRECISION = {"onnx": torch.float32}  # what most programs that run ONNX are made for; others have the field's
+
+
+def write_model(solution: Solution, path: object, to: str, dtype: torch.dtype | None = None) -> Path:
+    """Write the field as `to`: "onnx", "torchscript" or "pt2"; `dtype` is that of points and values."""
+    writers = {"onnx": onnx_bytes, "torchscript": script_bytes, "pt2": export_bytes}
+    if to not in writers:
+        raise CnfError(f"a model is written as {', '.join(writers)}; got {to!r}")
+    if to == "onnx":
+        check_onnx()
+    module = solution.as_module(dtype or PRECISION.get(to))
+    like = solution.constraints[0].points
+    example = like[torch.arange(POINTS) % like.shape[0]].to(module.like)
+    with quiet():
+        try:
+            content = writers[to](module, example)
+        except CnfError:
+            raise
+        except Exception as error:  # exporters raise of all kinds
+            lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+            raise CnfError(f"torch cannot write this field as {to} ({lines[0]:.300})") from None
+    return write_atomically(path, lambda file: file.write_bytes(content))
+
+
+def script_bytes(module: FieldModule, example: Tensor) -> bytes:
+    """A trace, which `torch.jit.load` reads, in C++ too."""
+    content = io.BytesIO()
+    with torch.no_grad():
+        torch.jit.save(torch.jit.trace(module, example, check_trace=False), content)
+    return content.getvalue()
+
+
+def export_bytes(module: FieldModule, example: Tensor) -> bytes:
+    """What `torch.export.load` reads."""
+    content = io.BytesIO()
+    torch.export.save(torch.export.export(module, (example,), dynamic_shapes=any_number()), content)
+    return content.getvalue()
+
+
+def onnx_bytes(module: FieldModule, example: Tensor) -> bytes:
+    """An ONNX program."""
+    names = {"input_names": ["points"], "output_names": ["values"]}
+    with redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            module, (example,), dynamo=True, dynamic_shapes=any_number(), verbose=False, **names
+        )
+    assert program is not None
+    return program.model_proto.SerializeToString()
+
+
+def any_number() -> tuple[dict[int, object]]:
+    """Any number of points."""
+    return ({0: torch.export.Dim("number", min=1)},)
+
+
+def check_onnx() -> None:
+    """Refuse in one line if the packages that write ONNX are missing."""
+    if find_spec("onnx") is None or find_spec("onnxscript") is None:
+        raise MissingExtraError.of("ONNX files need onnx and onnxscript", "onnx onnxscript", "onnx")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Exporters tell of their steps, and of packages that have nothing to do with the field."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
