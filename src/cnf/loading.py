@@ -24,5 +24,14 @@ def load(
     Parts that a file cannot hold are given again: your own `basis`, the `base` network, other `networks` by the name
     the error message says, callable `coefficients` of operators by name. Their parameters are restored from the file.
     In eval mode nothing is solved until a parameter changes; `field.certificate` is measured on what was read.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = x", at=[[0.0], [1.0]])
+    >>> field = cnf.ConstrainedField(cnf.bases.Polynomial(space, 1), [ends])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     field.save(f"{folder}/line.pt")
+    ...     again = cnf.load(f"{folder}/line.pt")
+    >>> again.certificate.exact
+    True
     """
     return read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))

@@ -12,7 +12,11 @@ __all__ = ["Dask", "Executor", "Failed", "Here", "Processes", "Shared", "open_ex
 
 
 def open_executor(workers: int | str | Executor) -> Executor:
-    """From a number of processes, the address of a Dask scheduler, or what is an executor already."""
+    """From a number of processes, the address of a Dask scheduler, or what is an executor already.
+
+    >>> type(cnf.execution.open_executor(1)).__name__
+    'Here'
+    """
     if isinstance(workers, Executor):
         return workers
     if isinstance(workers, str):

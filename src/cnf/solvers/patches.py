@@ -34,6 +34,14 @@ class Patches(Method):
 
     `neighbours` and `outside` are for mode "local": conditions a query takes into account, and the value where no
     condition is within reach.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(30)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Kernel(space, points, cnf.kernels.Wendland(1, 0.4))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.Patches(size=5))
+    >>> field.solve().certificate.exact
+    True
     """
 
     mode: str = "blend"

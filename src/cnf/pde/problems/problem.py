@@ -48,6 +48,15 @@ class Problem:
     `unknowns`: numbers that are looked for, {name: where to begin}, from the equations that are fitted;
     `points`, `basis`, `tuning`, `solve`: options; `exact`: the solution, if it is known, for the error. Everything is
     read and checked here, once.
+
+    >>> problem = cnf.Problem(
+    ...     "x",
+    ...     domain={"type": "interval", "from": 0, "to": 1},
+    ...     equations={"interior": "u'' = -2", "boundary": "u = 0"},
+    ...     points=12,
+    ... )
+    >>> problem.check().conditions
+    14
     """
 
     _file: tuple[Path, str] | None = None  # where it was read from, and its text
@@ -150,6 +159,7 @@ class Problem:
 
     @property
     def conditions(self) -> int:
+        """How many rows the constraints have together."""
         return sum(c.rows for c in self.constraints)
 
     @property
