@@ -1,4 +1,4 @@
-"""How the site is built: `make docs`. Pages are Markdown; pictures of the gallery and of the tutorials are made by the build."""
+"""How the site is built: `make docs`. Pages are Markdown; pictures of gallery and tutorials are made by the build."""
 
 import os
 import sys

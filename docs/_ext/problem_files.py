@@ -1,6 +1,10 @@
 """Links of the pages to what lies outside `docs/` lead to the page of the site that shows it."""
 
-LINKS = {"](../examples/pde)": "](problem_gallery.md)", "](../examples)": "](gallery/index.rst)", "](../CONTRIBUTING.md)": "](contributing.md)"}
+LINKS = {
+    "](../examples/pde)": "](problem_gallery.md)",
+    "](../examples)": "](gallery/index.rst)",
+    "](../CONTRIBUTING.md)": "](contributing.md)",
+}
 
 
 def redirect(app, docname: str, source: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Pages that nobody placed yet: a new `docs/NAME.md` is put where `docs/index.md` says `% unplaced`, and so is on the site."""
+"""Pages that nobody placed: a new `docs/NAME.md` comes where `docs/index.md` says `% unplaced`, and so is on the site."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,9 @@ def placed() -> set[str]:
     found: set[str] = set()
     for page in DOCS.rglob("*.md"):
         folder = page.parent.relative_to(DOCS)
-        for body in re.findall(r"^(?:`{3,}|:{3,})\{toctree\}\n(.*?)^(?:`{3,}|:{3,})$", page.read_text(), flags=re.M | re.S):
+        for body in re.findall(
+            r"^(?:`{3,}|:{3,})\{toctree\}\n(.*?)^(?:`{3,}|:{3,})$", page.read_text(), flags=re.M | re.S
+        ):
             names = [line.strip() for line in body.splitlines() if line.strip() and not line.startswith((":", "%"))]
             targets = [re.sub(r".*<(.*)>$", r"\1", name).removesuffix(".md") for name in names]
             found |= {(folder / target).as_posix() for target in targets}

@@ -59,6 +59,7 @@ class Term:
         return (self.place.sort_key, self.channel or "", -self.order, self.derivatives)
 
     def replaced(self, **changes: object) -> Term:
+        """The same term with other entries."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def raised(self, coordinate: str) -> Term:

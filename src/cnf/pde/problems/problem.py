@@ -309,6 +309,7 @@ class Problem:
             raise ProblemError(in_file(error), where) from None
 
     def use(self, latex: str, where: tuple[str | int, ...]) -> None:
+        """Note which parameters an equation uses; one that none uses is a mistake."""
         self._used |= self.used_in(latex, {}, where)
 
     def _used_by_parameters(self, given: Mapping[str, object]) -> set[str]:
