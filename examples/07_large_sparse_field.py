@@ -1,9 +1,14 @@
-"""A large field: 20,000 scattered values in the plane, met exactly by functions that vanish beyond a small radius.
+"""A large field
+=============
+
+20,000 scattered values in the plane, met exactly by functions that vanish beyond a small radius.
 
 Of the 4e8 entries of the system less than half a per cent differ from zero, so it is assembled and factored as a sparse
 matrix, without being told. Patches solve a thousand small systems instead. Functions of short reach say little between
 the points, so the third field corrects a smooth one through 400 of them: a field can be the base of another.
 """
+
+from collections.abc import Callable
 
 import torch
 
@@ -15,7 +20,19 @@ def wanted(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(6 * x[:, 0]) * torch.cos(9 * x[:, 1]) + torch.exp(-200 * (x - 0.4).square().sum(dim=1))
 
 
-def main() -> dict[str, float]:
+def draw(between: torch.Tensor, errors: dict[str, torch.Tensor]) -> None:
+    """The error of the three fields between their points, on one scale."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained", sharey=True)
+    for axis, (name, error) in zip(axes, errors.items(), strict=True):
+        shown = axis.scatter(*between.T, c=error.clamp_min(1e-9).log10(), s=3, cmap="magma", vmin=-7, vmax=-1)
+        axis.set(title=name, aspect="equal")
+    figure.colorbar(shown, ax=axes, label="log10 of the error")
+    plt.show()
+
+
+def main(show: Callable[..., object] = lambda *_: None) -> dict[str, float]:
     """The worst relative residual of the three fields, and the root mean square error of the last at other points."""
     space = cnf.Space("x y", "u")
     square = cnf.Box([0, 0], [1, 1])
@@ -33,15 +50,17 @@ def main() -> dict[str, float]:
         "patches": cnf.ConstrainedField(basis, values, solver=patches),
         "patches on a smooth field": cnf.ConstrainedField(basis, values, base=smooth, solver=patches),
     }
-    worst, error = 0.0, float("nan")
+    worst, error, errors = 0.0, float("nan"), {}
     for name, field in fields.items():
         solution = field.eval().solution
         with torch.no_grad():
-            error = (solution(between)[:, 0] - wanted(between)).square().mean().sqrt().item()
+            errors[name] = (solution(between)[:, 0] - wanted(between)).abs()
+        error = errors[name].square().mean().sqrt().item()
         print(f"{name}\n{solution.certificate}\n  root mean square error between the points: {error:.1e}\n")
         worst = max(worst, solution.certificate.worst)
+    show(between, errors)
     return {"residual": worst, "error": error}
 
 
 if __name__ == "__main__":
-    main()
+    main(draw)

@@ -46,6 +46,15 @@ class ConstrainedField(nn.Module):
     says, with the longest lengths for which all conditions hold; `field.recommendation` gives the reason.
     Conditions that are not linear in the field are met by Newton's iteration, which begins at `start` (a field, or any
     function of points), at the base or at zero.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = 1 - x", at=[[0.0], [1.0]], name="ends")
+    >>> field = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 16, bandwidth=0.5), [ends])
+    >>> solution = field.solve()
+    >>> solution.certificate.exact
+    True
+    >>> field(torch.tensor([[0.0], [1.0]])).shape  # (P, D) -> (P, C)
+    torch.Size([2, 1])
     """
 
     _derived = ("_cache", "_formulation", "_saved", "_iterate")  # attributes that follow from the others
@@ -167,6 +176,7 @@ class ConstrainedField(nn.Module):
 
     @property
     def certificate(self) -> Certificate:
+        """That of `solution`."""
         return self.solution.certificate
 
     def update(self, values: Mapping[str, object] | object) -> Solution:

@@ -27,6 +27,15 @@ def load(
     the error message says, callable `coefficients` of operators by name. Their parameters are restored from the file.
     The field comes to the host, or to a `device` ("cpu", or one that torch knows), whatever device it was saved on.
     In eval mode nothing is solved until a parameter changes; `field.certificate` is measured on what was read.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = x", at=[[0.0], [1.0]])
+    >>> field = cnf.ConstrainedField(cnf.bases.Polynomial(space, 1), [ends])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     field.save(f"{folder}/line.pt")
+    ...     again = cnf.load(f"{folder}/line.pt")
+    >>> again.certificate.exact
+    True
     """
     where = as_device(device)
     field = read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))

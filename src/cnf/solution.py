@@ -42,6 +42,13 @@ class Solution:
 
     A value: basis, base and conditions are as they were when it was solved for, whatever happens to the field later.
     The weights carry the gradient to everything learnable.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = x", at=[[0.0], [1.0]])
+    >>> solution = cnf.ConstrainedField(cnf.bases.Polynomial(space, 1), [ends]).solve()
+    >>> x = torch.tensor([[0.25]], dtype=torch.float64)
+    >>> round(solution(x).item(), 9), round(solution.apply("u_x", x).item(), 9)
+    (0.25, 1.0)
     """
 
     space: Space

@@ -42,7 +42,15 @@ def check_space(space: object) -> None:
 
 
 class Basis(Part):
-    """Subclass, call `super().__init__(space, size)`, and write `forward(x)`."""
+    """Subclass, call `super().__init__(space, size)`, and write `forward(x)`.
+
+    >>> class Waves(cnf.bases.Basis):
+    ...     def forward(self, x):  # (P, 1) -> (P, N)
+    ...         return torch.sin(torch.arange(1, 5) * x)
+    >>> basis = Waves(cnf.Space("x", "u"), 4)
+    >>> basis(cnf.Box(0, 1).random(3)).shape
+    torch.Size([3, 4])
+    """
 
     properties: Properties | None = None  # what is known of this kind of basis; None: nothing
     smoothness: int | None = None  # highest derivative the functions have; None: no limit is known
@@ -60,6 +68,7 @@ class Basis(Part):
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates."""
         return len(self.space.coordinates)
 
     @property

@@ -30,7 +30,12 @@ class Face:
 
 
 class Cells:
-    """A tree of cuts: `lower`, `upper` (n, D) of the leaves, in the order in which they came into being."""
+    """A tree of cuts: `lower`, `upper` (n, D) of the leaves, in the order in which they came into being.
+
+    >>> cells = cnf.bases.Cells([0, 0], [1, 1])
+    >>> cells.count, cells.dimension
+    (1, 2)
+    """
 
     def __init__(self, lower: Sequence[float], upper: Sequence[float]):
         low, high = np.array([lower], dtype=np.float64), np.array([upper], dtype=np.float64)
@@ -45,10 +50,12 @@ class Cells:
 
     @property
     def count(self) -> int:
+        """Number of cells."""
         return self.lower.shape[0]
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates."""
         return self.lower.shape[1]
 
     @property

@@ -15,7 +15,13 @@ from cnf.operators.expansion import Request
 
 
 class Concat(SnapshotBasis):
-    """The functions of all given bases: a polynomial for the trend beside kernels for the detail, say."""
+    """The functions of all given bases: a polynomial for the trend beside kernels for the detail, say.
+
+    >>> space = cnf.Space("x", "u")
+    >>> trend, detail = cnf.bases.Polynomial(space, 1), cnf.bases.RandomFourier(space, 10)
+    >>> cnf.bases.Concat([trend, detail]).size
+    12
+    """
 
     def __init__(self, bases: Sequence[Basis]):
         members = list(bases)

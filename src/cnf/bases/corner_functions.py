@@ -36,6 +36,11 @@ class CornerFunctions:
     angle. Of a complex function, real and imaginary part count: `parts` (K,) is 0 for the one, 1 for the other. A
     `unit` of length is that of a patch: functions are of order one at that distance. Exponents are those of velocities;
     a channel that is a derivative of them, like a pressure, has `lower` (C,) ones by so many.
+
+    >>> flat = np.ones((1, 2, 1, 5))  # (K, phi and chi, C, N)
+    >>> corner = cnf.bases.CornerFunctions((0.0, 0.0), 0.0, 1.5 * np.pi, np.array([2 / 3]), flat, np.array([0]))
+    >>> corner.count, corner.channels
+    (1, 1)
     """
 
     centre: tuple[float, float]
@@ -91,10 +96,12 @@ class CornerFunctions:
 
     @property
     def count(self) -> int:
+        """Number of functions per channel, K."""
         return len(self.exponents)
 
     @property
     def channels(self) -> int:
+        """Number of channels, C."""
         return self.profiles.shape[2]
 
     def distances(self, points: np.ndarray) -> np.ndarray:

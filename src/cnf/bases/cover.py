@@ -20,6 +20,11 @@ class Cover:
     With a `partition`, `patch` (cells, regions) has a column per region: a cell across an interface has a patch on
     either side. Polynomials of a patch are those of its frame. Points in cells without a patch for their region belong
     to the nearest cell that has one.
+
+    >>> cells = cnf.bases.Cells([0, 0], [1, 1])
+    >>> cover = cnf.bases.Cover(cells, np.array([0]), np.zeros((1, 2)), np.ones((1, 2)))
+    >>> cover.count, cover.dimension
+    (1, 2)
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Cover:
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates."""
         return self.cells.dimension
 
     @property

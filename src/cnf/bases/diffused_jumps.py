@@ -30,6 +30,11 @@ class DiffusedJumps(Part):
 
     `places` (J, 4): x0, t0, kappa and side (1 or -1) of every jump; `powers` (J, 2, M + 1, N): coefficients of
     P_m and Q_m by powers of xi. A jump does nothing before its time.
+
+    >>> places = torch.tensor([[0.0, 0.0, 1.0, 1.0]], dtype=torch.float64)  # x0, t0, kappa, side
+    >>> jumps = cnf.bases.DiffusedJumps(places, torch.ones(1, 2, 1, 1, dtype=torch.float64))
+    >>> jumps(torch.tensor([[0.5, -1.0]], dtype=torch.float64)).tolist()  # before its time
+    [[0.0]]
     """
 
     def __init__(self, places: Tensor, powers: Tensor):

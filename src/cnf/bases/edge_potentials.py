@@ -40,6 +40,11 @@ class EdgePotentials(Part):
     `places` (J, 6): the origin of a potential, and by what the distances along the coordinates from there are
     multiplied. `terms` (T, 7): the potential that a term belongs to, the kind of its function, the powers of its
     three coordinates and of r, and its weight.
+
+    >>> places = torch.tensor([[0.0, 0, 0, 1, 1, 1]], dtype=torch.float64)
+    >>> terms = torch.tensor([[0.0, 0, 1, 1, 0, 0, 3]], dtype=torch.float64)
+    >>> cnf.bases.EdgePotentials(places, terms)(torch.ones(2, 3, dtype=torch.float64)).shape
+    torch.Size([2, 1])
     """
 
     def __init__(self, places: Tensor, terms: Tensor):

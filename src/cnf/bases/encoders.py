@@ -51,7 +51,11 @@ class LayeredEncoder(Encoder):
 
 
 class MLP(LayeredEncoder):
-    """Fully connected network; `activation` is a name or a module such as nn.Softplus(beta=10)."""
+    """Fully connected network; `activation` is a name or a module such as nn.Softplus(beta=10).
+
+    >>> cnf.encoders.MLP(2, 8, hidden=(16, 16), activation="softplus", seed=0)(cnf.Box([0, 0], [1, 1]).random(5)).shape
+    torch.Size([5, 8])
+    """
 
     def __init__(
         self,
@@ -75,6 +79,9 @@ class SIREN(LayeredEncoder):
     """Network with sine activations; `omega` scales every layer's phase as in the SIREN paper.
 
     `first_omega` is that of the first layer if it differs: how finely the network sees its coordinates at the start.
+
+    >>> cnf.encoders.SIREN(3, 1, hidden=(32, 32), omega=10, seed=0)(cnf.Box([0, 0, 0], [1, 1, 1]).random(5)).shape
+    torch.Size([5, 1])
     """
 
     def __init__(
@@ -103,7 +110,11 @@ class SIREN(LayeredEncoder):
 
 
 class FourierFeatures(LayeredEncoder):
-    """Random Fourier features of the coordinates (x, sin Bx, cos Bx), then an MLP if `outputs` is given."""
+    """Random Fourier features of the coordinates (x, sin Bx, cos Bx), then an MLP if `outputs` is given.
+
+    >>> cnf.encoders.FourierFeatures(2, frequencies=4, seed=0)(cnf.Box([0, 0], [1, 1]).random(5)).shape
+    torch.Size([5, 10])
+    """
 
     def __init__(
         self,
@@ -137,7 +148,11 @@ class FourierFeatures(LayeredEncoder):
 
 
 class LearnablePolynomial(Encoder):
-    """One polynomial per output, all monomials up to a total degree, coefficients learnable."""
+    """One polynomial per output, all monomials up to a total degree, coefficients learnable.
+
+    >>> cnf.encoders.LearnablePolynomial(1, degree=2, seed=0)(cnf.Box(0, 1).random(5)).shape
+    torch.Size([5, 1])
+    """
 
     exponents: Tensor
 

@@ -26,6 +26,10 @@ class RandomFourier(SnapshotBasis):
 
     Their minimum-norm combination behaves like interpolation with a Gaussian kernel of that bandwidth, but is solved in
     feature space, which loses half as many digits. The bandwidth (one, or one per coordinate) is learnable.
+
+    >>> basis = cnf.bases.RandomFourier(cnf.Space("x t", "u"), size=32, bandwidth=[0.2, 0.5])
+    >>> basis(cnf.Box([0, 0], [1, 1]).random(7)).shape, basis.bandwidth.tolist()
+    (torch.Size([7, 32]), [0.2, 0.5])
     """
 
     properties = Properties("fair", "good", False, False, True, True, "any order")
@@ -53,6 +57,7 @@ class RandomFourier(SnapshotBasis):
 
     @property
     def bandwidth(self) -> Tensor:
+        """The bandwidth, () or (D,), with its gradient."""
         return self.log_bandwidth.exp()
 
     def snapshot(self) -> Evaluator:

@@ -34,7 +34,15 @@ PIECE = 2**20  # pairs of a point and a node evaluated at once
 
 
 class Hermite(Basis):
-    """One function per condition of `constraints`; kernel Gaussian, Matern or Wendland of the coordinates."""
+    """One function per condition of `constraints`; kernel Gaussian, Matern or Wendland of the coordinates.
+
+    >>> space = cnf.Space("x", "u")
+    >>> at = [[0.0], [1.0]]
+    >>> value, slope = space.constraint("u = 1", at=at), space.constraint("u_x = 0", at=at)
+    >>> basis = cnf.bases.Hermite(space, [value, slope], cnf.kernels.Gaussian(0.5))
+    >>> basis.size, cnf.ConstrainedField(basis, [value, slope]).solve().certificate.exact
+    (4, True)
+    """
 
     properties = Properties("fair", "good", True, True, True, True, "as the kernel, less the order of the conditions")
 

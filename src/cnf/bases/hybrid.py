@@ -25,7 +25,14 @@ from cnf.operators.forward import MultiIndex
 
 
 class Hybrid(SnapshotBasis):
-    """`inner`: a basis with anchors (Kernel, SkewedRBF, HypernetKernel); `window`: Wendland or TruncatedGaussian."""
+    """`inner`: a basis with anchors (Kernel, SkewedRBF, HypernetKernel); `window`: Wendland or TruncatedGaussian.
+
+    >>> points = cnf.Box([0], [1]).grid(5)
+    >>> inner = cnf.bases.Kernel(cnf.Space("x", "u"), points, cnf.kernels.Gaussian(0.5))
+    >>> basis = cnf.bases.Hybrid(inner, cnf.kernels.Wendland(1, radius=0.3))
+    >>> basis(torch.zeros(1, 1))[0, -1].item()  # of the anchor at 1, seen from 0
+    0.0
+    """
 
     properties = Properties("good", "good", True, True, True, False, "as the inner basis and the window")
 
@@ -50,6 +57,7 @@ class Hybrid(SnapshotBasis):
 
     @property
     def anchors(self) -> Tensor:
+        """Those of the inner basis."""
         return self.inner.anchors  # type: ignore[return-value]
 
     @property

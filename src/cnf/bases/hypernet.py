@@ -49,7 +49,13 @@ from cnf.operators.jets import Bundle, MultiIndex
 
 
 class Hypernet(SnapshotBasis):
-    """Psi_j = the main network with the parameters generated for function j; network R^D -> R^1 or R^C."""
+    """Psi_j = the main network with the parameters generated for function j; network R^D -> R^1 or R^C.
+
+    >>> network = cnf.encoders.MLP(2, 1, hidden=8, seed=0)
+    >>> basis = cnf.bases.Hypernet(cnf.Space("x y", "u"), network, size=6)
+    >>> basis(cnf.Box([0, 0], [1, 1]).random(4)).shape
+    torch.Size([4, 6])
+    """
 
     properties = Properties("poor", "fair", False, False, True, True, "as the network")
 
@@ -128,6 +134,12 @@ class HypernetKernel(SnapshotBasis):
     """Psi_j(x) = k(phi_j(anchor_j), phi_j(x)), the encoder phi_j generated for function j; anchors may repeat.
 
     `kernel=None` takes a Gaussian whose bandwidth is the typical distance between encoded anchors.
+
+    >>> points = cnf.Box([0, 0], [1, 1]).grid(2)
+    >>> encoder = cnf.encoders.MLP(2, 4, hidden=8, seed=0)
+    >>> basis = cnf.bases.HypernetKernel(cnf.Space("x y", "u"), points, encoder)
+    >>> basis(points).shape
+    torch.Size([4, 4])
     """
 
     properties = Properties("good", "good", True, False, True, True, "as the kernel and the encoder")

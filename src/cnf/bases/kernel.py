@@ -49,7 +49,13 @@ CLOSE = 1e-6  # squared distance of features, over their squares, below which to
 
 
 class Kernel(Basis):
-    """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates."""
+    """One kernel centred on every anchor; `encoder` is any module R^D -> R^F, or None for the coordinates.
+
+    >>> points = cnf.Box([0, 0], [1, 1]).grid(3)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x y", "u"), points, cnf.kernels.Gaussian(0.4))
+    >>> basis(points).diagonal().tolist() == [1.0] * 9  # (P, N): one function per anchor
+    True
+    """
 
     properties = Properties("good", "good", True, False, True, False, "as the kernel and the encoder")
 

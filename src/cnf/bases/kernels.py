@@ -43,7 +43,11 @@ def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float6
 
 
 class KernelProfile(Part):
-    """Base of all kernels."""
+    """Base of all kernels.
+
+    >>> [issubclass(kind, cnf.kernels.KernelProfile) for kind in (cnf.kernels.Gaussian, cnf.kernels.Wendland)]
+    [True, True]
+    """
 
     distance: bool = True  # False: s is the dot product of the two features
     smoothness: int | None = None
@@ -55,6 +59,7 @@ class KernelProfile(Part):
     edges: tuple[float, ...] = ()  # lengths from the centre at which it has kinks
 
     def scaled(self, features: Tensor) -> Tensor:
+        """Features (P, F) in units of the length of the kernel."""
         return features
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
@@ -180,7 +185,13 @@ class GaussianKernel(ScaledKernel):
 
 
 class Gaussian(GaussianKernel):
-    """exp(-|x - y|^2 / (2 bandwidth^2))."""
+    """exp(-|x - y|^2 / (2 bandwidth^2)).
+
+    >>> at = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x", "u"), at, cnf.kernels.Gaussian(0.5))
+    >>> [[round(k, 4) for k in row] for row in basis(at).tolist()]
+    [[1.0, 0.1353], [0.1353, 1.0]]
+    """
 
     units, reach = 2.0, 9.0
 
@@ -190,7 +201,13 @@ class Gaussian(GaussianKernel):
 
 
 class TruncatedGaussian(GaussianKernel):
-    """The Gaussian inside three bandwidths, zero outside: it jumps there by 1 %, so it serves values only."""
+    """The Gaussian inside three bandwidths, zero outside: it jumps there by 1 %, so it serves values only.
+
+    >>> at = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x", "u"), at, cnf.kernels.TruncatedGaussian(0.5))
+    >>> [[round(k, 4) for k in row] for row in basis(at).tolist()]
+    [[1.0, 0.1353], [0.1353, 1.0]]
+    """
 
     smoothness = 0
     positive_definite = False
@@ -199,6 +216,7 @@ class TruncatedGaussian(GaussianKernel):
 
     @property
     def support(self) -> Tensor:  # type: ignore[override]
+        """The radius beyond which the kernel is zero."""
         return 3 * self.length
 
     def value(self, s: Tensor) -> Tensor:
@@ -206,7 +224,13 @@ class TruncatedGaussian(GaussianKernel):
 
 
 class DotProduct(KernelProfile):
-    """x . y: the neural kernel of NKF when used with an encoder."""
+    """x . y: the neural kernel of NKF when used with an encoder.
+
+    >>> at = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x", "u"), at, cnf.kernels.DotProduct())
+    >>> [[round(k, 4) for k in row] for row in basis(at).tolist()]
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
 
     distance = False
     positive_definite = False
@@ -224,6 +248,11 @@ class Pole(KernelProfile):
 
     Solutions of elliptic equations are singular in corners, and continue towards singularities inside holes; a few
     poles placed there do what thousands of smooth functions cannot.
+
+    >>> outside = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x y", "u"), outside, cnf.kernels.Pole())
+    >>> basis(torch.tensor([[1.0, 0.0]], dtype=torch.float64)).item()  # log 1
+    0.0
     """
 
     positive_definite = False
@@ -249,6 +278,11 @@ class Matern(ScaledKernel):
 
     With z = sqrt(2 nu) r, k is proportional to z^nu K_nu(z), and (1/z) d/dz lowers nu by one, so every derivative in s
     is again a Bessel function of half-integer order, a polynomial in 1/z times exp(-z).
+
+    >>> at = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x", "u"), at, cnf.kernels.Matern(0.5, 1.0))
+    >>> [[round(k, 4) for k in row] for row in basis(at).tolist()]
+    [[1.0, 0.3679], [0.3679, 1.0]]
     """
 
     def __init__(self, smoothness: float = 2.5, bandwidth: Bandwidth = 0.1):
@@ -262,6 +296,7 @@ class Matern(ScaledKernel):
 
     @property
     def bandwidth(self) -> Tensor:
+        """The bandwidth, () or (D,), with its gradient."""
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:
@@ -308,6 +343,11 @@ class Wendland(ScaledKernel):
 
     phi_k = I^k (1 - r)^l with (I f)(r) = int_r^1 t f(t) dt, so -(1/r) d/dr lowers k by one;
     l = floor(dimension/2) + k + 1 makes it positive definite up to `dimension` coordinates.
+
+    >>> at = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> basis = cnf.bases.Kernel(cnf.Space("x", "u"), at, cnf.kernels.Wendland(1, radius=0.9))
+    >>> [[round(k, 4) for k in row] for row in basis(at).tolist()]
+    [[1.0, 0.0], [0.0, 1.0]]
     """
 
     units, reach, edges = 16.0, 1.0, (0.0, 1.0)
@@ -331,10 +371,12 @@ class Wendland(ScaledKernel):
 
     @property
     def radius(self) -> Tensor:
+        """The radius beyond which the kernel is zero, () or (D,), with its gradient."""
         return self.length
 
     @property
     def support(self) -> Tensor:  # type: ignore[override]
+        """The radius beyond which the kernel is zero."""
         return self.length
 
     def profile(self, s: Tensor, order: int) -> list[Tensor]:

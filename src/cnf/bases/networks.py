@@ -23,7 +23,13 @@ from cnf.operators.forward import derivatives
 
 
 class ConstraintLayer(Basis):
-    """The outputs of a network R^D -> R^N as the basis: its last hidden layer, whose weights the solve replaces."""
+    """The outputs of a network R^D -> R^N as the basis: its last hidden layer, whose weights the solve replaces.
+
+    >>> network = cnf.encoders.MLP(2, 20, hidden=16, seed=0)
+    >>> basis = cnf.bases.ConstraintLayer(cnf.Space("x y", "u"), network)
+    >>> basis.size, basis(cnf.Box([0, 0], [1, 1]).random(3)).shape
+    (20, torch.Size([3, 20]))
+    """
 
     properties = Properties("poor", "poor", False, False, True, True, "as the network")
 
@@ -76,6 +82,10 @@ class Independent(Basis):
     """One network per basis function, each R^D -> R^1 (shared by the channels) or R^D -> R^C.
 
     Networks of one architecture are evaluated together, their parameters stacked; others one by one.
+
+    >>> networks = [cnf.encoders.LearnablePolynomial(1, degree=2, seed=k) for k in range(3)]
+    >>> cnf.bases.Independent(cnf.Space("x", "u"), networks)(cnf.Box(0, 1).random(5)).shape
+    torch.Size([5, 3])
     """
 
     properties = Properties("good", "good", False, False, False, True, "as the networks")

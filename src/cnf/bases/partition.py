@@ -27,7 +27,12 @@ CHUNK = 2**20  # points times edges at a time
 
 
 class Partition:
-    """Regions by their shapes, `dimension` coordinates; where shapes touch, the first has the point."""
+    """Regions by their shapes, `dimension` coordinates; where shapes touch, the first has the point.
+
+    >>> disk = cnf.bases.Partition([["ball", [0, 0], 1]], 2)
+    >>> disk.number(np.array([[1.0, 0.0], [1.1, 0.0]])).tolist()  # of the shapes; 1 is outside
+    [0, 1]
+    """
 
     def __init__(self, shapes: Sequence[Any], dimension: int):
         if not isinstance(shapes, list | tuple) or not 0 < len(shapes) <= MOST_SHAPES:

@@ -50,6 +50,11 @@ class Piecewise(Basis):
     polynomials: as many as these, if conditions are laid out for their degree. `loose` ties are guides across cells:
     to come close to, where exact conditions leave room. `strengths` (patches,) say how much guides of a patch count
     beside those of others; None: all alike.
+
+    >>> cells = cnf.bases.Cells([0, 0], [1, 1])
+    >>> basis = cnf.bases.Piecewise(cnf.Space("x y", "u"), cells, degree=3)
+    >>> basis.size  # 4 x 4 in the only cell
+    16
     """
 
     properties = Properties("none", "good", True, True, True, True, "any order inside cells, as tied across them")

@@ -22,6 +22,10 @@ class Polynomial(Basis):
     """prod_k ((x_k - center_k) / scale_k)^n_k with n_1 + ... + n_D <= degree.
 
     Choose `center` and `scale` so that the domain becomes about [-1, 1]: high powers of large numbers lose digits.
+
+    >>> basis = cnf.bases.Polynomial(cnf.Space("x y", "u"), degree=2)
+    >>> basis.size, basis(cnf.Box([0, 0], [1, 1]).random(7)).shape
+    (6, torch.Size([7, 6]))
     """
 
     properties = Properties("none", "poor", False, False, True, True, "any order")

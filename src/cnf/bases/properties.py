@@ -12,7 +12,11 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Properties:
-    """One column of the summary table; words where it is a matter of degree, booleans where it is not."""
+    """One column of the summary table; words where it is a matter of degree, booleans where it is not.
+
+    >>> cnf.bases.Polynomial.properties.repeated_anchors, cnf.bases.Kernel.properties.repeated_anchors
+    (True, False)
+    """
 
     capacity: str  # what the functions can learn away from the conditions: none, poor, fair, good
     independence: str  # how far from linear dependence they stay: poor, fair, good
@@ -35,7 +39,11 @@ HEADINGS = {
 
 
 def properties_table(bases: Mapping[str, Properties]) -> str:
-    """A Markdown table with one row per basis."""
+    """A Markdown table with one row per basis.
+
+    >>> print(cnf.bases.properties_table({"Kernel": cnf.bases.Kernel.properties}).splitlines()[-1])
+    | `Kernel` | good | good | yes | no | yes | no | as the kernel and the encoder |
+    """
     names = [field.name for field in fields(Properties)]
     lines = ["| basis | " + " | ".join(HEADINGS[name] for name in names) + " |", "|---" * (len(names) + 1) + "|"]
     for basis, properties in bases.items():

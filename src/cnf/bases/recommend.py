@@ -29,7 +29,13 @@ SUPPORT = 8.0  # radius over spacing of compactly supported functions
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A basis ready to use, and why this one."""
+    """A basis ready to use, and why this one.
+
+    >>> space = cnf.Space("x", "u")
+    >>> found = cnf.bases.recommend(space.constraint("u = 0", at=[[0.0], [1.0]]))
+    >>> isinstance(found.basis, cnf.bases.Basis), bool(found.reason)
+    (True, True)
+    """
 
     basis: Basis
     reason: str
@@ -42,6 +48,10 @@ def recommend(constraints: Sequence[Constraint] | Constraint, reach: float = 1.0
     """The basis that suits the constraints best: by their number, order, and whether points repeat.
 
     Lengths follow the spacing of the points; `reach` multiplies them (smaller for data that vary from point to point).
+
+    >>> space = cnf.Space("x", "u")
+    >>> type(cnf.bases.recommend(space.constraint("u'' = 1", at=cnf.Box(0, 1).grid(20))).basis).__name__
+    'RandomFourier'
     """
     if not isinstance(reach, int | float) or not reach > 0:
         raise BasisError(f"reach is a positive number; got {reach!r}")

@@ -25,6 +25,11 @@ class SkewedRBF(SnapshotBasis):
     """Psi_j(x) = exp(-(x - c_j)^T S_j^{-1} (x - c_j) / 2), S_j learnable: diagonal, or full with `full=True`.
 
     All functions start with S_j = diag(bandwidth^2), `bandwidth` one number or one per coordinate.
+
+    >>> points = cnf.Box([0, 0], [1, 1]).grid(3)
+    >>> basis = cnf.bases.SkewedRBF(cnf.Space("x y", "u"), points, bandwidth=0.4)
+    >>> basis(cnf.Box([0, 0], [1, 1]).random(5)).shape
+    torch.Size([5, 9])
     """
 
     properties = Properties("good", "good", True, False, False, False, "any order")

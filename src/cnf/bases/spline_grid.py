@@ -26,6 +26,10 @@ class SplineGrid(Encoder):
 
     `cells` per coordinate; `periodic` coordinates repeat after 1; `poles` are pairs (coordinate, azimuth): where the
     coordinate is 0, the field does not depend on the azimuth.
+
+    >>> grid = cnf.encoders.SplineGrid([4, 6], outputs=3, periodic=[False, True])
+    >>> grid(cnf.Box([0, 0], [1, 1]).random(5)).shape
+    torch.Size([5, 3])
     """
 
     columns: Tensor  # (functions of the whole tensor product,) -> row of `coefficients`

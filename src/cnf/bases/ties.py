@@ -21,6 +21,12 @@ class Tie:
 
     Across an interface, the side of `second` has the operator of `beyond`, and what `first` has more than `second` is
     the right-hand side of `condition`.
+
+    >>> space = cnf.Space("x", "u")
+    >>> across = space.constraint("u = 0", at=[[0.5]], name="u across x = 0.5")
+    >>> tie = cnf.bases.Tie(across, torch.tensor([0]), torch.tensor([1]))
+    >>> tie.is_linear
+    True
     """
 
     condition: Constraint
@@ -34,6 +40,7 @@ class Tie:
 
     @property
     def is_linear(self) -> bool:
+        """Whether both sides are linear in the field."""
         return all(condition.nonlinear is None for condition, _, _ in self.sides())
 
     def renewed(self) -> Tie:
@@ -77,6 +84,11 @@ class Guide:
     """A condition to come close to, at points (P, D) of the cells (P,): in least squares, where exact ones leave room.
 
     Exact conditions are never traded against it.
+
+    >>> space = cnf.Space("x", "u")
+    >>> wish = space.constraint("u = 1", at=[[0.2], [0.4]], name="wish")
+    >>> cnf.bases.Guide(wish, torch.tensor([0, 0])).cells.tolist()
+    [0, 0]
     """
 
     condition: Constraint

@@ -46,6 +46,14 @@ class Certificate:
     """What one solve achieved, measured on the field; plain data that can be pickled, compared and written to a file.
 
     Rank, condition and conflicts are worked out when first asked for.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = x", at=[[0.0], [1.0]], name="ends")
+    >>> certificate = cnf.ConstrainedField(cnf.bases.Polynomial(space, 3), [ends]).solve().certificate
+    >>> certificate.exact, certificate.conditions, certificate.functions, certificate.rank
+    (True, 2, 4, 2)
+    >>> certificate.residuals["ends"] < 1e-14
+    True
     """
 
     residuals: Mapping[str, Residual]

@@ -61,10 +61,15 @@ class RightHandSide:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """L[f](x_p) = values[p] for every point; `points` (P, D), `values` (P, R) with R the rows of the operator.
+    r"""L[f](x_p) = values[p] for every point; `points` (P, D), `values` (P, R) with R the rows of the operator.
 
     One that is `nonlinear` in the field stands for its linearisation around a state, first around zero: what it asks
     for itself is N[f](x_p) = asked[p].
+
+    >>> space = cnf.Space("x y", "u")
+    >>> rim = space.constraint(r"\nabla u", at=torch.zeros(5, 2), equals=[1.0, 0.0], name="rim")
+    >>> rim.rows, tuple(rim.points.shape), tuple(rim.values.shape)  # M, (P, D), (P, R)
+    (10, (5, 2), (5, 2))
     """
 
     name: str
@@ -113,6 +118,7 @@ class Constraint:
         return replace(self, rules=dict(rules))
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Constraint:
+        """The same constraint on another device or in another precision."""
         if self.points.dtype == dtype and (device is None or self.points.device == device):
             return self
         points, values = self.points.to(dtype=dtype, device=device), self.values.to(dtype=dtype, device=device)

@@ -24,6 +24,10 @@ class Space:
 
     Coordinates called t are time and left out of nabla; say `time="s"` for other names or `time=""` for none.
     `vectors={"w": ("u", "v")}` names the channels that a bold symbol stands for.
+
+    >>> space = cnf.Space("x y", "u v p")
+    >>> space.coordinates, space.channels
+    (('x', 'y'), ('u', 'v', 'p'))
     """
 
     def __init__(
@@ -46,10 +50,12 @@ class Space:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
         return self.frame.coordinates
 
     @property
     def channels(self) -> tuple[str, ...]:
+        """Names of the channels."""
         return self.frame.channels
 
     @overload
@@ -59,7 +65,11 @@ class Space:
     def operator(self, asked: str | NonlinearOperator, **coefficients: object) -> Any: ...
 
     def operator(self, asked: Asked, **coefficients: object) -> Operator | NonlinearOperator:
-        """A LaTeX string, or an operator built in Python, as an operator on the fields of this space."""
+        r"""A LaTeX string, or an operator built in Python, as an operator on the fields of this space.
+
+        >>> cnf.Space("x t", "u").operator(r"u_t - \nu u_{xx}", nu=0.1)
+        Operator(-0.1 \partial_{x}^{2} u + \partial_{t} u)
+        """
         if isinstance(asked, str):
             return read_operator(asked, self.frame, coefficients, self.vectors)
         if isinstance(asked, NonlinearOperator) and asked.frame == self.frame and not coefficients:
@@ -85,6 +95,11 @@ class Space:
         `asked`: operator or equation; `at`: (P, D), may be left out only if the operator looks at the same thing from
         everywhere (an integral over the whole domain); `equals`: number, tensor (P,) or (P, R), or callable, if
         `asked` is not an equation.
+
+        >>> space = cnf.Space("x", "u")
+        >>> wall = space.constraint("u = x^2", at=[[0.0], [2.0]], name="wall")
+        >>> wall.points.shape, wall.values.tolist()  # (P, D), (P, R)
+        (torch.Size([2, 1]), [[0.0], [4.0]])
         """
         label = name if name is not None else (asked if isinstance(asked, str) else repr(asked))
         if not isinstance(label, str) or not label.strip():

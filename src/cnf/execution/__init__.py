@@ -38,7 +38,11 @@ _IN_USE: ContextVar[Executor | None] = ContextVar("executor in use", default=Non
 
 
 def open_executor(workers: int | str | Executor | Client) -> Executor:
-    """From a number of processes, the address of a Dask scheduler, its client, or what is an executor already."""
+    """From a number of processes, the address of a Dask scheduler, its client, or what is an executor already.
+
+    >>> type(cnf.execution.open_executor(1)).__name__
+    'Here'
+    """
     if isinstance(workers, Executor):
         return workers
     if not isinstance(workers, int):

@@ -31,7 +31,12 @@ LATER = Later()
 
 
 class Shared(Protocol[Value]):
-    """What all pieces of a work need; can be sent to wherever they are done."""
+    """What all pieces of a work need; can be sent to wherever they are done.
+
+    >>> with cnf.execution.Here() as here:
+    ...     here.share([1, 2]).open()
+    [1, 2]
+    """
 
     def open(self) -> Value:
         """The value, there."""
@@ -40,7 +45,13 @@ class Shared(Protocol[Value]):
 
 @dataclass(frozen=True)
 class Failed:
-    """Stands for the result of a piece that has none."""
+    """Stands for the result of a piece that has none.
+
+    >>> cnf.execution.Failed("the worker was lost").raise_error()
+    Traceback (most recent call last):
+        ...
+    cnf.errors.CnfError: the worker was lost
+    """
 
     reason: str
     error: Exception | None = None  # what the work raised, if it came to that
@@ -51,7 +62,14 @@ class Failed:
 
 
 class Executor(ABC):
-    """Where pieces are done; a context, on leaving which everything that it started ends."""
+    """Where pieces are done; a context, on leaving which everything that it started ends.
+
+    >>> def total(executor, pieces):
+    ...     return sum(result for number, result in executor.run(abs, pieces))
+    >>> with cnf.execution.Here() as here:
+    ...     total(here, [-1, 2])
+    3
+    """
 
     workers: int = 1
 
@@ -104,7 +122,12 @@ class _Kept:
 
 
 class Here(Executor):
-    """In this process, one piece after the other."""
+    """In this process, one piece after the other.
+
+    >>> with cnf.execution.Here() as here:
+    ...     list(here.run(abs, [-1, 2]))
+    [(0, 1), (1, 2)]
+    """
 
     def run(self, work: Work, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
         for number, piece in enumerate(pieces):

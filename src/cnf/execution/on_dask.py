@@ -30,6 +30,9 @@ class Dask(Executor):
     `folder`: one that all workers see. `memory`: of each worker that is started here, such as "4GB". `tries`: how often
     a piece is given out whose worker is lost, by workers that are started here. `timeout`: seconds in which a scheduler
     must answer.
+
+    >>> with cnf.execution.Dask("tcp://head-node:8786") as cluster:  # doctest: +SKIP
+    ...     sizes = dict(cluster.run(abs, [-1, 2]))
     """
 
     def __init__(

@@ -39,6 +39,9 @@ class Processes(Executor):
     `tries`: how often a piece is given out whose worker is lost. `timeout`: seconds after which a piece is given up.
     `fresh`: every piece gets a process of its own. `keep_memory`: for work that asks for the same memory again and
     again.
+
+    >>> cnf.execution.Processes(4, threads=1).workers  # started when there is work
+    4
     """
 
     def __init__(

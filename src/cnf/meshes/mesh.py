@@ -25,7 +25,13 @@ PORTION = 1 << 14  # faces whose corners are held at once: all that comes of the
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles over shared vertices; counter-clockwise faces look outward. Attributes are one row per vertex."""
+    """Triangles over shared vertices; counter-clockwise faces look outward. Attributes are one row per vertex.
+
+    >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
+    >>> mesh = cnf.shapes.Mesh(vertices, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]))
+    >>> mesh.is_watertight, mesh.euler, round(mesh.volume, 4)
+    (True, 2, 0.1667)
+    """
 
     vertices: np.ndarray  # (V, 3) float64
     faces: np.ndarray  # (F, 3) int64

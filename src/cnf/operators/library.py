@@ -21,12 +21,18 @@ from cnf.operators.place import over, point
 
 @dataclass(frozen=True)
 class Recipe:
-    """An operator that waits for its space; `text` says what it is."""
+    r"""An operator that waits for its space; `text` says what it is.
+
+    >>> recipe = cnf.operators.laplacian()  # of which coordinates, a space says
+    >>> recipe.text
+    '\\Delta'
+    """
 
     text: str
     build: Callable[[Frame], Operator]
 
     def bind(self, frame: Frame) -> Operator:
+        """The operator in the space of `frame`."""
         return self.build(frame)
 
     def _combined(self, other: object, sign: str, join: Callable[[Operator, Operator], Operator]) -> Recipe:
@@ -72,29 +78,54 @@ Buildable = Operator | Recipe
 
 
 def identity(channel: str | None = None) -> Operator:
-    """The value of the field (one row per channel), or of one channel."""
+    """The value of the field (one row per channel), or of one channel.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.identity("v")).to_latex())
+    v
+    """
     return Operator.of([[Term(channel)]])
 
 
 def partial(coordinate: str, order: int = 1, channel: str | None = None) -> Operator:
-    """d^order / d coordinate^order."""
+    r"""d^order / d coordinate^order.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.partial("x", 2, "u")).to_latex())
+    \partial_{x}^{2} u
+    """
     if not isinstance(order, int) or order < 0:
         raise OperatorError(f"the order of a derivative is a whole number of at least 0, not {order!r}")
     return Operator.of([[Term(channel, derivatives=((coordinate, order),) if order else ())]])
 
 
 def gradient(channel: str | None = None, frame: Frame | None = None) -> Buildable:
-    """One row per spatial coordinate (for every channel, or for one)."""
+    r"""One row per spatial coordinate (for every channel, or for one).
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.gradient("u")).to_latex())
+    \partial_{x} u; \partial_{y} u
+    """
     return _recipe(r"\nabla", frame, lambda f: stacked([partial(c, channel=channel) for c in f.spatial]).bind(f))
 
 
 def laplacian(channel: str | None = None, frame: Frame | None = None) -> Buildable:
-    """Sum of the second derivatives along the spatial coordinates."""
+    r"""Sum of the second derivatives along the spatial coordinates.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.laplacian("u")).to_latex())
+    \partial_{x}^{2} u + \partial_{y}^{2} u
+    """
     return _recipe(r"\Delta", frame, lambda f: _sum(partial(c, 2, channel) for c in f.spatial).bind(f))
 
 
 def biharmonic(channel: str | None = None, frame: Frame | None = None) -> Buildable:
-    """The Laplacian of the Laplacian."""
+    r"""The Laplacian of the Laplacian.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.biharmonic("u")).to_latex())
+    2 \partial_{x}^{2} \partial_{y}^{2} u + \partial_{x}^{4} u + \partial_{y}^{4} u
+    """
 
     def build(f: Frame) -> Operator:
         lap = _sum(partial(c, 2) for c in f.spatial)
@@ -104,7 +135,12 @@ def biharmonic(channel: str | None = None, frame: Frame | None = None) -> Builda
 
 
 def divergence(channels: Sequence[str] | None = None, frame: Frame | None = None) -> Buildable:
-    """Sum over spatial coordinates of d u_i / d x_i; by default of the first channels, as many as coordinates."""
+    r"""Sum over spatial coordinates of d u_i / d x_i; by default of the first channels, as many as coordinates.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.divergence()).to_latex())
+    \partial_{x} u + \partial_{y} v
+    """
 
     def build(f: Frame) -> Operator:
         return _sum(partial(c, channel=u) for c, u in zip(f.spatial, vector(f, channels), strict=True)).bind(f)
@@ -113,7 +149,12 @@ def divergence(channels: Sequence[str] | None = None, frame: Frame | None = None
 
 
 def curl(channels: Sequence[str] | None = None, frame: Frame | None = None) -> Buildable:
-    """Curl in three dimensions (three rows) or in two (one row, dv/dx - du/dy)."""
+    r"""Curl in three dimensions (three rows) or in two (one row, dv/dx - du/dy).
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.curl()).to_latex())
+    -\partial_{y} u + \partial_{x} v
+    """
 
     def build(f: Frame) -> Operator:
         u = vector(f, channels)
@@ -131,7 +172,12 @@ def curl(channels: Sequence[str] | None = None, frame: Frame | None = None) -> B
 def directional(
     direction: Sequence[float | sp.Expr], channel: str | None = None, frame: Frame | None = None
 ) -> Buildable:
-    """(b . nabla) for a direction with one entry (number or expression) per spatial coordinate."""
+    r"""(b . nabla) for a direction with one entry (number or expression) per spatial coordinate.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.directional([1, 2], "u")).to_latex())
+    \partial_{x} u + 2 \partial_{y} u
+    """
 
     def build(f: Frame) -> Operator:
         if len(direction) != len(f.spatial):
@@ -142,12 +188,22 @@ def directional(
 
 
 def value_at(channel: str | None = None, **coordinates: float | sp.Expr) -> Operator:
-    """The field at a substituted point: value_at(x=0) is u(0, t)."""
+    """The field at a substituted point: value_at(x=0) is u(0, t).
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.value_at("u", x=0)).to_latex())
+    u(0, y)
+    """
     return Operator.of([[Term(channel, place=point(**coordinates))]])
 
 
 def integral(coordinate: str, lower: float | sp.Expr, upper: float | sp.Expr, channel: str | None = None) -> Operator:
-    """Integral of the field over one coordinate; compose for several: integral("x", 0, 1) @ integral("y", 0, 1)."""
+    r"""Integral of the field over one coordinate; compose for several: integral("x", 0, 1) @ integral("y", 0, 1).
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> print(space.operator(cnf.operators.integral("x", 0, 1, "u")).to_latex())
+    \int_{0}^{1} u \, dx
+    """
     return Operator.of([[Term(channel, place=over(coordinate, lower, upper))]])
 
 

@@ -31,7 +31,12 @@ Derivatives = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient(x) * d^derivatives of `channel` at `place`."""
+    """coefficient(x) * d^derivatives of `channel` at `place`.
+
+    >>> term = cnf.Space("x", "u").operator("3 u_{xx}").rows[0][0]
+    >>> term.channel, term.coefficient, term.order
+    ('u', 3, 2)
+    """
 
     channel: str | None
     coefficient: sp.Expr = sp.S.One
@@ -40,17 +45,21 @@ class Term:
 
     @property
     def order(self) -> int:
+        """How often the channel is differentiated, all coordinates together."""
         return sum(order for _, order in self.derivatives)
 
     @property
     def key(self) -> tuple:
+        """What terms share that can be added: channel, derivatives and place."""
         return (self.channel, self.derivatives, self.place)
 
     @property
     def sort_key(self) -> tuple:
+        """The order in which terms are written."""
         return (self.place.sort_key, self.channel or "", -self.order, self.derivatives)
 
     def replaced(self, **changes: object) -> Term:
+        """The same term with other entries."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def raised(self, coordinate: str) -> Term:
@@ -109,7 +118,13 @@ def _identity_dropped(place: Place) -> Place:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A linear operator on fields; `rows` in normal form, `data` the named tensors and callables in coefficients."""
+    r"""A linear operator on fields; `rows` in normal form, `data` the named tensors and callables in coefficients.
+
+    >>> heat = cnf.operators.partial("t") - 0.5 * cnf.operators.laplacian()
+    >>> operator = cnf.Space("x t", "u").operator(heat)
+    >>> print(operator.to_latex(), "of order", operator.order)
+    -0.5 \partial_{x}^{2} u + \partial_{t} u of order 2
+    """
 
     rows: tuple[Row, ...]
     frame: Frame | None = None
@@ -136,6 +151,7 @@ class Operator:
 
     @property
     def is_bound(self) -> bool:
+        """Whether it belongs to a space already."""
         return self.frame is not None
 
     @property
@@ -291,7 +307,13 @@ class Operator:
 
 
 def stacked(operators: Iterable[Operator]) -> Operator:
-    """One operator with the rows of all of them."""
+    r"""One operator with the rows of all of them.
+
+    >>> space = cnf.Space("x y", "u v")
+    >>> both = cnf.operators.stacked([cnf.operators.identity("u"), cnf.operators.partial("x", channel="v")])
+    >>> print(space.operator(both).to_latex())
+    u; \partial_{x} v
+    """
     parts = list(operators)
     if not parts:
         raise OperatorError("nothing to stack: give at least one operator")

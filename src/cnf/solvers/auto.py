@@ -35,7 +35,12 @@ from cnf.solvers.sparse_matrix import SparseMatrix
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses by shape and structure; `choose(m, n, symmetric)` answers without solving."""
+    """Chooses by shape and structure; `choose(m, n, symmetric)` answers without solving.
+
+    >>> solver = cnf.solvers.Auto()
+    >>> solver.choose(100, 100, symmetric=False), type(solver.choose(100, 200, symmetric=False)).__name__
+    (LU(refine=True), 'MinimumNorm')
+    """
 
     least_squares: bool = False
     pivots: float = 1e-14

@@ -39,6 +39,14 @@ class Krylov(Solver):
 
     `size`: unknowns of a patch before it is enlarged; `overlap`: a neighbouring unknown joins a patch if at least this
     share of its own neighbours are in it, so 0 takes all neighbours; `most`: iterations before giving up.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(30)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Kernel(space, points, cnf.kernels.Wendland(1, 0.4))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.Krylov())
+    >>> field.solve().certificate.exact
+    True
     """
 
     tolerance: float = 1e-13

@@ -16,7 +16,16 @@ from cnf.solvers.solver import Begun, DenseSolver, SquareFactor, power_of_two_sc
 
 @dataclass(frozen=True)
 class LU(DenseSolver):
-    """The fast choice for square, well conditioned systems."""
+    """The fast choice for square, well conditioned systems.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(8)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Kernel(space, points, cnf.kernels.Matern(2.5, 0.3))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.LU())
+    >>> field.solve().certificate.exact
+    True
+    """
 
     refine: bool = True
 

@@ -48,6 +48,14 @@ class Patches(Method):
     scheduler, its client, or an executor of `cnf.execution`; None: those of the innermost `cnf.execution.use`, else
     this process. The field does not depend on it. Workers that are started for a number end with the factors,
     `field.release()`.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(30)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Kernel(space, points, cnf.kernels.Wendland(1, 0.4))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.Patches(size=5))
+    >>> field.solve().certificate.exact
+    True
     """
 
     mode: str = "blend"

@@ -23,7 +23,16 @@ NEVER = 1e300  # a pivot that lets nothing through
 
 @dataclass(frozen=True)
 class QR(DenseSolver):
-    """Conditions whose pivot is below `cutoff` times the largest are left out."""
+    """Conditions whose pivot is below `cutoff` times the largest are left out.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(8)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.RandomFourier(space, 20, 0.3)
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.QR())
+    >>> field.solve().certificate.exact
+    True
+    """
 
     cutoff: float = 4 * torch.finfo(torch.float64).eps
     refine: bool = True

@@ -35,7 +35,12 @@ WORSE = 2.0  # a refined answer whose residual grew by more is dropped
 @dataclass(frozen=True, kw_only=True)
 class Factor(ABC):
     """A factored matrix (m, n): raw solves without gradients. `scale_rows` (m,) and `scale_columns` (n,)
-    equilibrate."""
+    equilibrate.
+
+    >>> factor = cnf.solvers.MinimumNorm().factor(torch.tensor([[1.0, 1.0]], dtype=torch.float64))  # (M, N)
+    >>> factor.rank
+    1
+    """
 
     shape: tuple[int, int]
     scale_rows: Tensor
@@ -71,6 +76,7 @@ class Factor(ABC):
         """Largest and smallest (non-zero) singular triplets of the equilibrated matrix."""
 
     def condition(self) -> float:
+        """Condition number of the equilibrated matrix, from the extreme singular values."""
         top, bottom = numbers(*(triplet.value for triplet in self.extremes()))
         return top / bottom if bottom > 0 else float("inf")
 
@@ -142,7 +148,11 @@ class SquareFactor(Factor):
 
 
 class Method:
-    """What is given to a field as `solver=`: an algorithm with its settings; final classes are frozen dataclasses."""
+    """What is given to a field as `solver=`: an algorithm with its settings; final classes are frozen dataclasses.
+
+    >>> isinstance(cnf.solvers.Patches(), cnf.solvers.Method), isinstance(cnf.solvers.LU(), cnf.solvers.Method)
+    (True, True)
+    """
 
     @property
     def least_squares(self) -> bool:
@@ -151,7 +161,12 @@ class Method:
 
 
 class Solver(Method, ABC):
-    """A method for one matrix."""
+    """A method for one matrix.
+
+    >>> factor = cnf.solvers.LU().factor(torch.eye(3, dtype=torch.float64))
+    >>> isinstance(cnf.solvers.LU(), cnf.solvers.Solver), factor.shape
+    (True, (3, 3))
+    """
 
     sparse: bool | None = False  # True: takes sparse matrices only; False: dense ones; None: either
 

@@ -57,7 +57,16 @@ class SparseDirect(Solver):
 
 @dataclass(frozen=True)
 class SparseLU(SparseDirect):
-    """Square systems of compactly supported bases; `backend`: auto, superlu or pardiso."""
+    """Square systems of compactly supported bases; `backend`: auto, superlu or pardiso.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(30)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Kernel(space, points, cnf.kernels.Wendland(1, 0.4))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.SparseLU())
+    >>> field.solve().certificate.exact
+    True
+    """
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         return _factored(matrix, self.backend, self.refine, definite=False)
@@ -65,7 +74,16 @@ class SparseLU(SparseDirect):
 
 @dataclass(frozen=True)
 class SparseCholesky(SparseDirect):
-    """Symmetric positive definite systems of compactly supported Hermite bases; `backend` also: multifrontal."""
+    """Symmetric positive definite systems of compactly supported Hermite bases; `backend` also: multifrontal.
+
+    >>> space = cnf.Space("x", "u")
+    >>> points = cnf.Box(0, 1).grid(30)
+    >>> condition = space.constraint("u = x", at=points)
+    >>> basis = cnf.bases.Hermite(space, [condition], cnf.kernels.Wendland(1, 0.2))
+    >>> field = cnf.ConstrainedField(basis, [condition], solver=cnf.solvers.SparseCholesky())
+    >>> field.solve().certificate.exact
+    True
+    """
 
     def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> Factor:
         if not symmetric and isinstance(matrix, SparseMatrix):

@@ -21,7 +21,12 @@ Loss = Callable[[Solution], Tensor]
 
 @dataclass(frozen=True)
 class ScanStep:
-    """One value tried, and the loss of the field with it (infinite if it could not be solved)."""
+    """One value tried, and the loss of the field with it (infinite if it could not be solved).
+
+    >>> step = cnf.tuning.ScanStep("bandwidth", 0.2, -3.5)
+    >>> step.value, step.loss
+    (0.2, -3.5)
+    """
 
     what: str  # "bandwidth", "spread" or "step"
     value: float
@@ -56,10 +61,18 @@ def tune_bandwidth(
     factor: float = 2.0,
     report: ScanReport | None = None,
 ) -> list[ScanStep]:
-    """Set all bandwidths of the field's basis to the best single value; returns what was tried, in order.
+    r"""Set all bandwidths of the field's basis to the best single value; returns what was tried, in order.
 
     Tries start * factor^k for k = 0 ... scan - 1, goes on if the best lies at an end, then narrows the interval
     around it `refine` times. `start` defaults to the median distance between neighbouring points of the constraints.
+
+    >>> space = cnf.Space("x", "u")
+    >>> condition = space.constraint(r"u = \sin(6 x)", at=cnf.Box(0, 1).grid(12), name="data")
+    >>> field = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40), [condition])
+    >>> tried = cnf.tuning.tune_bandwidth(field, cnf.losses.HeldOutResidual(constraint="data"), scan=3, refine=1)
+    >>> best = min(tried, key=lambda step: step.loss)
+    >>> round(best.value, 12) == round(field.basis.bandwidth.item(), 12)
+    True
     """
     handles = bandwidths(field)
     first = spacing(field) if start is None else float(start)

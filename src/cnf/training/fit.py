@@ -68,6 +68,15 @@ def fit(
 
     `field` may be any torch module without conditions (a soft baseline): loss(network) -> scalar, callbacks see the
     network, and there is no residual.
+
+    >>> space = cnf.Space("x", "u")
+    >>> ends = space.constraint("u = 0", at=[[0.0], [1.0]])
+    >>> network = cnf.encoders.MLP(1, 1, hidden=8, seed=0).double()
+    >>> field = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 8), [ends], base=network)
+    >>> middle = cnf.losses.Regression([[0.5]], 1.0)
+    >>> history = cnf.fit(field, middle, steps=30, lr=0.05, progress=False)
+    >>> history.loss[-1] < history.loss[0], field.solve().certificate.exact
+    (True, True)
     """
     check_settings(
         field=field,

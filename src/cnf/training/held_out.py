@@ -35,6 +35,14 @@ class HeldOutResidual(Loss):
     points between those of each constraint. `constraint`: a constraint, a name, or several; None takes every constraint
     whose right-hand side is known everywhere and whose points fill the space. Several constraints are brought to a
     common scale first (see the module). `log` takes the logarithm: tuning a bandwidth crosses decades.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.HeldOutResidual(cnf.Box([0, 0], [1, 1]), constraint="values", log=False)(solution)
+    >>> 0 < loss.item() < 1  # how far it is from x between the points
+    True
     """
 
     label = "held_out_residual"
@@ -133,6 +141,14 @@ class LeaveOneOut(Loss):
     e_k = r_k / (1 - H_kk) if there are more conditions than functions (least squares). Conditions that the solve left
     out as dependent do not count. Errors of several constraints are brought to a common scale (see the module). It
     needs all of A^-1: as expensive as a few factorisations.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.LeaveOneOut(log=False)(solution)
+    >>> 0 < loss.item() < 1
+    True
     """
 
     label = "leave_one_out"

@@ -29,6 +29,11 @@ class History:
     last update once more: `final_loss` and `final_residual`, NaN otherwise; `best_step` is then len(history) if that
     was the best. When the run is over, every condition is measured on the field that it leaves: `kept_residual`, and
     `best_exact` if that is the best.
+
+    >>> network = cnf.encoders.MLP(1, 1, hidden=4, seed=0)
+    >>> history = cnf.fit(network, cnf.losses.Regression([[0.0]], 1.0), steps=4, progress=False)
+    >>> history.step, len(history.loss), history.best_loss <= history.loss[0]
+    ([0, 1, 2, 3], 4, True)
     """
 
     step: list[int] = field(default_factory=list)

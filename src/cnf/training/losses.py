@@ -32,6 +32,12 @@ class Loss(ABC):
     """A term of the loss: subclass and write `measure`; calling it multiplies by `weight`.
 
     `serves_networks`: it can be taken of a plain network too, `measure` then being given the network.
+
+    >>> class Size(cnf.losses.Loss):
+    ...     def measure(self, solution):
+    ...         return solution.weights.square().mean()
+    >>> Size(weight=0.1).weight
+    0.1
     """
 
     label = "loss"
@@ -79,6 +85,14 @@ class Condition(Loss):
 
     The extreme singular values come from the factorisation that is there already. `log` takes the logarithm: condition
     numbers cross decades.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.Condition()(solution)
+    >>> loss.shape == () and loss.item() > 0  # the logarithm of the condition number
+    True
     """
 
     label = "condition"
@@ -105,6 +119,14 @@ class Independence(Loss):
 
     Zero if the columns are orthogonal, one if they are all parallel. It needs no factorisation and no solution that
     makes sense yet, so it serves to pre-train a basis whose condition number is out of reach.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.Independence()(solution)
+    >>> 0 < loss.item() < 1
+    True
     """
 
     label = "independence"
@@ -157,6 +179,14 @@ class TotalVariation(PointLoss):
     """The integral of |grad f| over all coordinates, time included (Frobenius norm over the channels).
 
     Over a domain: volume times the mean; over fixed points: the mean.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.TotalVariation(points)(solution)
+    >>> abs(loss.item() - 1) < 0.5  # that of x is one
+    True
     """
 
     label = "total_variation"
@@ -173,7 +203,16 @@ class TotalVariation(PointLoss):
 
 
 class Smoothness(PointLoss):
-    """The mean of |D^order f|^2, all derivatives of that order together: for order 2 the thin-plate energy."""
+    """The mean of |D^order f|^2, all derivatives of that order together: for order 2 the thin-plate energy.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.Smoothness(points)(solution)
+    >>> loss.item() > 0
+    True
+    """
 
     label = "smoothness"
 
@@ -204,6 +243,14 @@ class Eikonal(PointLoss):
     With several channels say which one is the distance: `channel="d"`. `precision=torch.float32` evaluates generated
     networks in single precision for this term only: up to three times as fast, the loss and its gradient right to about
     six digits, the conditions as exact as before.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.Eikonal(points)(solution)
+    >>> 0 <= loss.item() < 1  # the slope of x is one
+    True
     """
 
     label = "eikonal"
@@ -244,6 +291,14 @@ class Regression(PointLoss):
     `values`: a number, (P,) or (P, C), or a callable of the points. `batch` takes that many points at each call: fixed
     points in a random order, all of them, then again in another. With `operator` (LaTeX or built in Python) the
     operator applied to the field is compared instead of its value; without one, plain networks can be asked as well.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> points = cnf.Box([0, 0], [1, 1]).halton(12)
+    >>> values = space.constraint("u = x", at=points, name="values")
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [values]).solve()
+    >>> loss = cnf.losses.Regression(points, lambda x: x[:, 0])(solution)
+    >>> loss.item() < 1e-20  # it was imposed there
+    True
     """
 
     label = "regression"

@@ -45,7 +45,11 @@ Report = Callable[[int, int, float, float | None], object]  # step, steps, loss,
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods are given; the default is the paper's budget with samples towards the highlight."""
+    """What all methods are given; the default is the paper's budget with samples towards the highlight.
+
+    >>> cnf.materials.Settings(samples=10_000, epochs=2, batch=1000).steps
+    20
+    """
 
     samples: int = 640_000
     epochs: int = 10
@@ -83,6 +87,7 @@ class Settings:
 
     @property
     def dtype(self) -> torch.dtype:
+        """The precision that is trained in."""
         return PRECISIONS[self.precision]
 
 
@@ -91,7 +96,13 @@ QUICK = Settings(samples=160_000, epochs=4, batch=1000)
 
 @dataclass(frozen=True)
 class Fit:
-    """A trained model of a material; `certificate` is None for a model without conditions."""
+    """A trained model of a material; `certificate` is None for a model without conditions.
+
+    >>> small = cnf.materials.Settings(samples=2000, epochs=1, batch=1000, conditions=10, parameters=1500)
+    >>> fit = cnf.materials.fit_material(cnf.materials.read_material("ggx:gold:0.3"), "kernel-siren", small)
+    >>> fit.name, fit.method.name
+    ('ggx-gold-0.3', 'kernel-siren')
+    """
 
     name: str
     label: str
@@ -106,6 +117,7 @@ class Fit:
 
     @property
     def parameters(self) -> int:
+        """How many parameters the model has."""
         return count_parameters(self.model)
 
 
@@ -116,6 +128,11 @@ def fit_material(
 
     Without the name of a method it is a grid of kernels, or Kernel SIREN for a list of measurements, which are too few
     for a grid.
+
+    >>> small = cnf.materials.Settings(samples=2000, epochs=1, batch=1000, conditions=10, parameters=1500)
+    >>> fit = cnf.materials.fit_material(cnf.materials.read_material("ggx:gold:0.3"), "kernel-siren", small)
+    >>> fit.certificate.exact, fit.conditions.points.shape
+    (True, torch.Size([10, 6]))
     """
     settings = Settings() if settings is None else settings
     method = suit_method(material) if method is None else method

@@ -36,6 +36,13 @@ class FittedMaterial(Material):
     """A model of log(1 + f) as reflectance; `reference` restricts where it counts as valid.
 
     `precision` None is the way described above; float32 or float64 is one precision for all directions.
+
+    >>> small = cnf.materials.Settings(samples=2000, epochs=1, batch=1000, conditions=10, parameters=1500)
+    >>> fit = cnf.materials.fit_material(cnf.materials.read_material("ggx:gold:0.3"), "kernel-siren", small)
+    >>> angles = torch.tensor([[0.0, 0.0, 0.0], [0.3, 0.5, 1.0]], dtype=torch.float64)  # theta_h, theta_d, phi_d
+    >>> fitted = cnf.materials.as_material(fit)
+    >>> isinstance(fitted, cnf.materials.FittedMaterial), fitted(angles).shape
+    (True, torch.Size([2, 3]))
     """
 
     def __init__(
@@ -142,6 +149,13 @@ def as_material(fit: Fit, precision: torch.dtype | None = None, reference: Mater
     """The fit as a material: exact at its conditions, as the certificate says, and fast elsewhere.
 
     `precision`: float32 or float64 for all directions alike. A long query takes as many threads as torch may use.
+
+    >>> small = cnf.materials.Settings(samples=2000, epochs=1, batch=1000, conditions=10, parameters=1500)
+    >>> fit = cnf.materials.fit_material(cnf.materials.read_material("ggx:gold:0.3"), "kernel-siren", small)
+    >>> there = cnf.materials.decode(fit.conditions.points)
+    >>> gold = cnf.materials.read_material("ggx:gold:0.3")
+    >>> bool(((cnf.materials.as_material(fit)(there) - gold(there)).abs() < 1e-8 * (1 + gold(there))).all())
+    True
     """
     return FittedMaterial(fit.name, f"{fit.method.title} of {fit.label}", fit.model, precision, reference)
 

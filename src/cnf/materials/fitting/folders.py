@@ -118,7 +118,16 @@ def save_fit(
     numbers: Mapping[str, float | None],
     inspection: Inspection | None = None,
 ) -> list[Path]:
-    """Write the fit; the folder is complete or as it was before, and nothing of an earlier fit stays in it."""
+    """Write the fit; the folder is complete or as it was before, and nothing of an earlier fit stays in it.
+
+    >>> small = cnf.materials.Settings(samples=2000, epochs=1, batch=1000, conditions=10, parameters=1500)
+    >>> fit = cnf.materials.fit_material(cnf.materials.read_material("ggx:gold:0.3"), "kernel-siren", small)
+    >>> source = cnf.materials.fitting.folders.Source("ggx:gold:0.3")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = cnf.materials.save_fit(fit, f"{folder}/gold", source, {"psnr": 31.5})
+    ...     cnf.materials.load_fit(f"{folder}/gold").numbers["psnr"]
+    31.5
+    """
     check = check_conditions(fit)
     texts = {COURSE: _course_text(fit.course), CONDITIONS: _conditions_text(check)}
     if fit.certificate is not None:
@@ -136,7 +145,13 @@ def save_fit(
 
 
 def load_fit(folder: object) -> KeptFit:
-    """Read what `save_fit` wrote; the certificate is that of a fresh solve."""
+    """Read what `save_fit` wrote; the certificate is that of a fresh solve.
+
+    >>> cnf.materials.load_fit("missing")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
+    """
     place = as_path(folder)
     if not is_fit(place):
         raise FileError(f"{place} holds no fit: there is no {SUMMARY} in it; make one with cnf material fit")

@@ -32,7 +32,13 @@ SMOOTHEST = 1e-3  # a smoother surface has a highlight that no grid of angles re
 
 @dataclass(frozen=True)
 class Lambert(Material):
-    """The same reflectance for all pairs of directions: albedo / pi."""
+    """The same reflectance for all pairs of directions: albedo / pi.
+
+    >>> angles = torch.tensor([[0.0, 0.0, 0.0], [0.3, 0.5, 1.0]], dtype=torch.float64)  # theta_h, theta_d, phi_d
+    >>> white = cnf.materials.Lambert((1.0, 1.0, 1.0))
+    >>> round(white(angles)[0, 0].item() * np.pi, 6)
+    1.0
+    """
 
     albedo: Colour = (0.5, 0.5, 0.5)
     name: str = ""
@@ -54,6 +60,11 @@ class GGX(Material):
     """A rough surface: `specular` is the reflectance of its mirrors at normal incidence, `alpha` their spread.
 
     What the mirrors let through reaches a base of albedo `diffuse`, and is let through again on its way out.
+
+    >>> angles = torch.tensor([[0.0, 0.0, 0.0], [0.3, 0.5, 1.0]], dtype=torch.float64)  # theta_h, theta_d, phi_d
+    >>> chrome = cnf.materials.GGX("chrome", alpha=0.2)
+    >>> bool(chrome(angles)[0, 0] > chrome(angles)[1, 0])  # brightest in the mirror direction
+    True
     """
 
     specular: Colour | str = "chrome"  # a colour or one of METALS
@@ -100,7 +111,11 @@ class GGX(Material):
 
 
 def plastic(colour: Colour, alpha: float = 0.1) -> GGX:
-    """A diffuse colour under a clear rough coat of refractive index 1.5."""
+    """A diffuse colour under a clear rough coat of refractive index 1.5.
+
+    >>> cnf.materials.plastic((0.8, 0.1, 0.1), alpha=0.05).alpha
+    0.05
+    """
     return GGX((0.04, 0.04, 0.04), alpha, colour, label=f"Plastic {show_colour(colour)} {alpha:g}")
 
 

@@ -25,6 +25,11 @@ class Material(ABC):
 
     `name` can be part of a file name; `label` is what pictures and tables say, such as "NBRDF of MERL chrome";
     `standing` is what its pictures are to those of its fits.
+
+    >>> angles = torch.tensor([[0.0, 0.0, 0.0], [0.3, 0.5, 1.0]], dtype=torch.float64)  # theta_h, theta_d, phi_d
+    >>> gold = cnf.materials.read_material("ggx:gold:0.2")
+    >>> isinstance(gold, cnf.materials.Material), gold(angles).shape  # (P, 3) angles -> (P, 3) linear RGB
+    (True, torch.Size([2, 3]))
     """
 
     name: str

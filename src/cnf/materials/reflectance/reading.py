@@ -33,6 +33,9 @@ def read_material(path: object, name: str | None = None) -> Material:
     """Read one material: MERL `.binary`, RGL `.bsdf`, `.npz` (networks, a table, scattered), `.csv` (scattered).
 
     `name` chooses from an archive of several. Words make a generated material: "lambert:0.5", "ggx:gold:0.1".
+
+    >>> cnf.materials.read_material("lambert:0.5").label
+    'Lambert 0.5'
     """
     if is_generated(path):
         return generate(str(path))
@@ -43,7 +46,13 @@ def read_material(path: object, name: str | None = None) -> Material:
 
 
 def list_materials(path: object) -> list[str]:
-    """Names of the materials in a file, sorted."""
+    """Names of the materials in a file, sorted.
+
+    >>> cnf.materials.list_materials("missing.npz")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
+    """
     if is_generated(path):
         return [generate(str(path)).name]
     source, ending = check_ending(path)

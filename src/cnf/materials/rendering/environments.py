@@ -25,7 +25,12 @@ LARGEST_SIDE = 16384
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """Radiance from all directions, `radiance` (H, W, 3), linear RGB, not negative, rows from up to down."""
+    """Radiance from all directions, `radiance` (H, W, 3), linear RGB, not negative, rows from up to down.
+
+    >>> grey = cnf.materials.Environment(torch.ones(8, 16, 3, dtype=torch.float64), name="grey")
+    >>> [round(value, 6) for value in grey.mean.tolist()]
+    [1.0, 1.0, 1.0]
+    """
 
     radiance: Tensor
     name: str = "environment"
@@ -190,7 +195,13 @@ def blurred(image: Tensor, rows: int, width: float) -> Tensor:
 
 
 def read_environment(path: object) -> Environment:
-    """An environment map from a Radiance picture (`.hdr`) or an `.npz` archive with the key `L`."""
+    """An environment map from a Radiance picture (`.hdr`) or an `.npz` archive with the key `L`.
+
+    >>> cnf.materials.read_environment("missing.hdr")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
+    """
     values = read_radiance(path)
     return Environment(torch.from_numpy(values), as_path(path).stem)
 
@@ -231,7 +242,11 @@ STUDIO = (
 
 
 def studio(rows: int = 256) -> Environment:
-    """A generated studio (rows, 2 rows, 3): softboxes, one of them warm, in a grey room with a lit floor."""
+    """A generated studio (rows, 2 rows, 3): softboxes, one of them warm, in a grey room with a lit floor.
+
+    >>> cnf.materials.studio(rows=16).radiance.shape
+    torch.Size([16, 32, 3])
+    """
     if not 8 <= rows <= LARGEST_SIDE // 2:
         raise ConstraintError(f"a studio of {rows} rows was asked for; expected 8 to {LARGEST_SIDE // 2}")
     directions = map_directions(rows, 2 * rows)

@@ -42,7 +42,13 @@ BACKDROP_LEVEL, BACKDROP_VIEW = 4, 55.0  # how blurred the background is, and ho
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """All that does not depend on the material; made by `prepare_scene`, used for any number of materials."""
+    """All that does not depend on the material; made by `prepare_scene`, used for any number of materials.
+
+    >>> scene = cnf.materials.prepare_scene(cnf.materials.studio(16), size=8, steps=8)
+    >>> picture = scene.render(cnf.materials.Lambert())
+    >>> bool((picture[scene.mask] > 0).all())
+    True
+    """
 
     size: int
     transport: Transport
@@ -101,6 +107,11 @@ def prepare_scene(environment: Environment, size: int = 256, steps: int = STEPS,
 
     `steps` sets the nodes per ring (about 0.75 steps^2), `rings` how many rings (by default three for four pixels of
     the picture's width). Reflectance is asked for at 0.75 steps^2 rings angles.
+
+    >>> scene = cnf.materials.prepare_scene(cnf.materials.studio(16), size=8, steps=8)
+    >>> picture = scene.render(cnf.materials.Lambert())
+    >>> picture.shape, scene.mask.shape
+    (torch.Size([8, 8, 3]), torch.Size([8, 8]))
     """
     rings = max(32, 3 * size // 4) if rings is None else rings
     if not (8 <= size <= 2048 and 8 <= steps <= 512 and 4 <= rings <= 2048):
@@ -122,7 +133,11 @@ def render_sphere(
     exposure: float = 1.0,
     background: Background = "black",
 ) -> Tensor:
-    """Linear radiance (size, size, 3) of a sphere of this reflectance, times `exposure`."""
+    """Linear radiance (size, size, 3) of a sphere of this reflectance, times `exposure`.
+
+    >>> cnf.materials.render_sphere(cnf.materials.Lambert(), cnf.materials.studio(16), size=8).shape
+    torch.Size([8, 8, 3])
+    """
     return prepare_scene(environment, size).render(reflectance, valid, background) * exposure
 
 

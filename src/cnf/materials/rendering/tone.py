@@ -21,7 +21,11 @@ def srgb_curve(linear: Tensor) -> Tensor:
 
 
 def tone_map(radiance: Tensor, exposure: float = 1.0) -> Tensor:
-    """Display values in [0, 1] of linear radiance (H, W, 3): times `exposure`, clamped, through the sRGB curve."""
+    """Display values in [0, 1] of linear radiance (H, W, 3): times `exposure`, clamped, through the sRGB curve.
+
+    >>> [round(value, 4) for value in cnf.materials.tone_map(torch.tensor([[[0.0, 0.5, 7.0]]]))[0, 0].tolist()]
+    [0.0, 0.7354, 1.0]
+    """
     return srgb_curve((radiance * exposure).clamp(0, 1)).clamp(0, 1)  # 1 could round to above 1
 
 
@@ -30,6 +34,9 @@ def exposure_for(radiance: Tensor, mask: Tensor | None = None, percentile: float
 
     Luminance counts. Without a mask, pixels that are black (the background) are left out. Take it from the reference
     and use it for every picture compared with it.
+
+    >>> round(cnf.materials.exposure_for(torch.full((4, 4, 3), 2.0)), 2)
+    0.39
     """
     bright = luminance(radiance)
     bright = bright[mask] if mask is not None else bright[bright > 0]

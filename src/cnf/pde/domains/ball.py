@@ -19,7 +19,12 @@ GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 @dataclass(frozen=True)
 class Ball(Domain):
-    """The ball around `center` (D numbers); an interval if D is 1, a disk if D is 2."""
+    """The ball around `center` (D numbers); an interval if D is 1, a disk if D is 2.
+
+    >>> domain = cnf.domains.Ball([0, 0, 0], 1)
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('ball at (0, 0, 0) of radius 1', 4.18879)
+    """
 
     center: tuple[float, ...]
     radius: float
@@ -97,7 +102,12 @@ class Ball(Domain):
 
 @dataclass(frozen=True)
 class Disk(Ball):
-    """The disk around `center` (two numbers)."""
+    """The disk around `center` (two numbers).
+
+    >>> domain = cnf.domains.Disk([0, 0], 1, name="rim")
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ("disk 'rim' at (0, 0) of radius 1", 3.141593)
+    """
 
     def __init__(self, center: Sequence[float], radius: float, name: str | None = None):
         super().__init__(center, radius, name)

@@ -18,7 +18,12 @@ from cnf.pde.domains.layouts import cells, halton, lattice, shift
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """The box between two corners: `Box((0, 0), (1, 2))`; every method returns float64 points (P, D)."""
+    """The box between two corners: `Box((0, 0), (1, 2))`; every method returns float64 points (P, D).
+
+    >>> square = cnf.Box([0, 0], [1, 1])
+    >>> square.grid(3).shape, square.halton(10).shape, square.face(axis=0, side=1, counts=4).tolist()[0]
+    (torch.Size([9, 2]), torch.Size([10, 2]), [1.0, 0.0])
+    """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -135,7 +140,12 @@ class Box(Domain):
 
 @dataclass(frozen=True)
 class Interval(Box):
-    """The interval from `start` to `end`, a domain of one coordinate."""
+    """The interval from `start` to `end`, a domain of one coordinate.
+
+    >>> domain = cnf.domains.Interval(0, 2)
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('interval [0, 2]', 2.0)
+    """
 
     def __init__(self, start: float, end: float, name: str | None = None):
         low, high = as_number(start, "the start of an interval"), as_number(end, "the end of an interval")

@@ -116,7 +116,12 @@ class Equals(Combination):
 
 @dataclass(frozen=True, init=False)
 class Union(Equals):
-    """All points in any of `shapes`, which may overlap, touch or lie apart."""
+    """All points in any of `shapes`, which may overlap, touch or lie apart.
+
+    >>> domain = cnf.domains.Union([cnf.Box([0, 0], [1, 1]), cnf.Box([2, 0], [3, 1])])
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('union of box [0, 1] x [0, 1] and box [2, 3] x [0, 1]', 2.0)
+    """
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         inside = np.zeros(len(points), dtype=bool)
@@ -153,7 +158,12 @@ class Union(Equals):
 
 @dataclass(frozen=True, init=False)
 class Intersection(Equals):
-    """All points in every one of `shapes`."""
+    """All points in every one of `shapes`.
+
+    >>> domain = cnf.domains.Intersection([cnf.Box([0, 0], [1, 1]), cnf.Box([0.5, 0], [2, 1])])
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('intersection of box [0, 1] x [0, 1] and box [0.5, 2] x [0, 1]', 0.5)
+    """
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         return reduce(np.logical_and, (shape._inside(points) for shape in self.shapes))
@@ -173,7 +183,12 @@ class Intersection(Equals):
 
 @dataclass(frozen=True)
 class Difference(Combination):
-    """`outer` without `holes`; the normals on a hole point into it."""
+    """`outer` without `holes`; the normals on a hole point into it.
+
+    >>> domain = cnf.domains.Difference(cnf.Box([0, 0], [1, 1]), [cnf.domains.Disk([0.5, 0.5], 0.2)])
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('box [0, 1] x [0, 1] minus disk at (0.5, 0.5) of radius 0.2', 0.874336)
+    """
 
     outer: Domain
     holes: tuple[Domain, ...]

@@ -38,13 +38,20 @@ def domain_from(
     `number` turns every numeric entry into a float; left out, entries must be numbers. `expression` reads LaTeX in the
     `coordinates`. Their own `CnfError`s pass through, so that a text such as 'pi' can be refused where it is read.
     Files are looked for in `folder`.
+
+    >>> cnf.domains.domain_from({"type": "disk", "center": [0, 0], "radius": 2}).dimension
+    2
     """
     refuse_too_many(description)
     return _Reader(number, expression, tuple(coordinates), folder or Path()).read(description, "domain", 1)
 
 
 def describe(domain: Domain) -> dict[str, object]:
-    """The table that `domain_from` turns into an equal domain."""
+    """The table that `domain_from` turns into an equal domain.
+
+    >>> cnf.domains.describe(cnf.domains.Disk([0, 0], 1))
+    {'type': 'disk', 'center': [0.0, 0.0], 'radius': 1.0}
+    """
     if isinstance(domain, Timed):
         return {**describe(domain.space), "time": [domain.start, domain.end]}
     entries: dict[str, object]
@@ -92,7 +99,11 @@ def _describe_drawn(domain: Outline | Solid) -> dict[str, object]:
 
 
 def to_text(domain: Domain) -> str:
-    """One line, such as "box [0, 1] x [0, 1] minus disk 'hole1' at (0.3, 0.3) of radius 0.1, t in [0, 1]"."""
+    """One line, such as "box [0, 1] x [0, 1] minus disk 'hole1' at (0.3, 0.3) of radius 0.1, t in [0, 1]".
+
+    >>> cnf.domains.to_text(cnf.Box([0, 0], [1, 1]))
+    'box [0, 1] x [0, 1]'
+    """
     if isinstance(domain, Timed):
         return f"{to_text(domain.space)}, t in [{domain.start:g}, {domain.end:g}]"
     name = f" {domain.name!r}" if domain.name is not None else ""

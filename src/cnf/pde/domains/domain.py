@@ -23,7 +23,12 @@ from cnf.pde.domains.part_names import EXCEPT, PARTS
 
 @dataclass(frozen=True)
 class Sample:
-    """Points (P, D) and, on a boundary, outward unit normals (P, D); with time, normals (P, D - 1): space only."""
+    """Points (P, D) and, on a boundary, outward unit normals (P, D); with time, normals (P, D - 1): space only.
+
+    >>> sample = cnf.domains.Disk([0, 0], 1).boundary_points(4)
+    >>> sample.points.shape, bool(torch.allclose(sample.points, sample.normals))  # equal on the unit circle
+    (torch.Size([4, 2]), True)
+    """
 
     points: Tensor
     normals: Tensor | None = None
@@ -33,7 +38,12 @@ class Sample:
 
 
 class Domain:
-    """A bounded region of D coordinates: `Box`, `Ball`, `Polygon`, `Union`, `Difference`, `Intersection`, `Timed`."""
+    """A bounded region of D coordinates: `Box`, `Ball`, `Polygon`, `Union`, `Difference`, `Intersection`, `Timed`.
+
+    >>> square = cnf.Box([0, 0], [1, 1])
+    >>> isinstance(square, cnf.domains.Domain), square.dimension, square.random(5).shape
+    (True, 2, torch.Size([5, 2]))
+    """
 
     name: str | None
     lower: tuple[float, ...]

@@ -24,6 +24,11 @@ def read_mesh_domain(
 
     Groups of lines (or, in space, of faces) name parts of the boundary. `smooth` is that of `Outline`: the edges of a
     mesh are straight.
+
+    >>> cnf.domains.read_mesh_domain("missing.msh")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
     """
     factor = as_number(scale, "`scale`")
     if factor == 0:
@@ -36,7 +41,13 @@ def read_mesh_domain(
 
 
 def region_names(path: object) -> tuple[str, ...]:
-    """The names of the groups that fill parts of the inside, each of which can be read by `only`."""
+    """The names of the groups that fill parts of the inside, each of which can be read by `only`.
+
+    >>> cnf.domains.region_names("missing.msh")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
+    """
     mesh = read_gmsh(path)
     return _known(mesh.solids if len(mesh.solids.corners) else mesh.faces)
 

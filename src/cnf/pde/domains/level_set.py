@@ -28,6 +28,10 @@ class LevelSet(Domain):
     `level` is an expression in LaTeX, such as "x^2 + 4 y^2 - 1", in the coordinates `coordinates` ("x y z" unless told
     otherwise), a SymPy expression in them, or a function of points (P, D), a float64 tensor, that gives (P,): a signed
     distance, or anything else that goes through zero with a slope. Functions should be differentiable by torch.
+
+    >>> ellipse = cnf.domains.LevelSet("x^2 + 4 y^2 - 1", [-1.5, -1.5], [1.5, 1.5])
+    >>> ellipse.contains(torch.tensor([[0.9, 0.0], [0.0, 0.9]], dtype=torch.float64)).tolist()
+    [True, False]
     """
 
     level: Level

@@ -23,6 +23,10 @@ class Polygon(Domain):
 
     `edges` names them, one text per edge from the first vertex on, "" for none; edges of one name are one part of the
     boundary. Without names they are called "edge 1" to "edge V", after the name of the polygon if it has one.
+
+    >>> domain = cnf.domains.Polygon([[0, 0], [1, 0], [0, 1]])
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('polygon through (0, 0), (1, 0), (0, 1)', 0.5)
     """
 
     vertices: tuple[tuple[float, float], ...]

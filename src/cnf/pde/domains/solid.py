@@ -43,6 +43,11 @@ class Solid(Domain):
     Vertices at one place are joined, faces that look inward are turned over (`notes` says so); open meshes and meshes
     that cross themselves are refused. A part of the mesh inside another bounds a cavity. `parts_of_faces` (F,) names
     parts of the boundary, "" for none.
+
+    >>> corners = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    >>> tetrahedron = cnf.domains.Solid(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    >>> round(tetrahedron.volume, 6)
+    0.166667
     """
 
     triangles: Triangles

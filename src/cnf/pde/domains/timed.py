@@ -20,6 +20,10 @@ class Timed(Domain):
     """`space` (D - 1 coordinates) from `start` to `end`; its boundary is that of space at all times.
 
     Normals have D - 1 components: a normal derivative knows only space. Start and end are slices of the last axis.
+
+    >>> domain = cnf.domains.Timed(cnf.domains.Interval(0, 1), 0, 2)
+    >>> cnf.domains.to_text(domain), round(domain.volume, 6)
+    ('interval [0, 1], t in [0, 2]', 2.0)
     """
 
     space: Domain

@@ -40,7 +40,14 @@ TWICE = 2.0  # the difference of two fields: as much as an estimate may be too s
 
 @dataclass(frozen=True)
 class Grid:
-    """A regular grid over the bounding box: `points` (P, D), first coordinate slowest; NaN outside the domain."""
+    """A regular grid over the bounding box: `points` (P, D), first coordinate slowest; NaN outside the domain.
+
+    >>> domain = cnf.domains.Interval(0, 1)
+    >>> problem = cnf.Problem("x", domain=domain, equations={"interior": "u'' = -2", "boundary": "u = 0"}, points=12)
+    >>> grid = problem.solve().grid(5)
+    >>> grid.shape, grid.points.shape, [round(value, 6) for value in grid.values[:, 0].tolist()]
+    ((5,), torch.Size([5, 1]), [0.0, 0.1875, 0.25, 0.1875, 0.0])
+    """
 
     axes: tuple[Tensor, ...]
     points: Tensor
@@ -50,12 +57,22 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Number of nodes along every coordinate."""
         return tuple(len(axis) for axis in self.axes)
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """`answer(points)` is the field; the rest says how far it can be trusted."""
+    """`answer(points)` is the field; the rest says how far it can be trusted.
+
+    >>> domain = cnf.domains.Interval(0, 1)
+    >>> problem = cnf.Problem("x", domain=domain, equations={"interior": "u'' = -2", "boundary": "u = 0"}, points=12)
+    >>> answer = problem.solve()
+    >>> answer.certificate.exact, answer.resolved
+    (True, True)
+    >>> round(answer(torch.tensor([[0.5]], dtype=torch.float64)).item(), 6)  # x (1 - x)
+    0.25
+    """
 
     problem: Problem
     field: ConstrainedField
@@ -82,6 +99,7 @@ class Answer:
 
     @property
     def certificate(self) -> Certificate:
+        """That of the solution: what was measured at the points."""
         return self.solution.certificate
 
     @property
@@ -91,6 +109,7 @@ class Answer:
 
     @property
     def conditions(self) -> int:
+        """How many rows were solved for."""
         return self.certificate.conditions
 
     @property

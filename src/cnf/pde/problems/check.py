@@ -46,7 +46,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Check:
-    """What was read; `missing` and `surplus` are hints about well-posedness, `notes` are not."""
+    """What was read; `missing` and `surplus` are hints about well-posedness, `notes` are not.
+
+    >>> domain = cnf.domains.Interval(0, 1)
+    >>> check = cnf.Problem("x", domain=domain, equations={"interior": "u'' = -2", "x = 0": "u = 0"}, points=9).check()
+    >>> check.conditions, len(check.missing)
+    (10, 1)
+    """
 
     title: str
     domain: str
@@ -60,6 +66,7 @@ class Check:
 
     @property
     def hints(self) -> tuple[str, ...]:
+        """`missing` and `surplus` together."""
         return (*self.missing, *self.surplus)
 
 

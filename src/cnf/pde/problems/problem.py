@@ -53,6 +53,15 @@ class Problem:
     `unknowns`: numbers that are looked for, {name: where to begin}, from the equations that are fitted;
     `points`, `basis`, `tuning`, `solve`: options; `exact`: the solution, if it is known, for the error. Everything is
     read and checked here, once.
+
+    >>> problem = cnf.Problem(
+    ...     "x",
+    ...     domain={"type": "interval", "from": 0, "to": 1},
+    ...     equations={"interior": "u'' = -2", "boundary": "u = 0"},
+    ...     points=12,
+    ... )
+    >>> problem.check().conditions
+    14
     """
 
     _file: tuple[Path, str] | None = None  # where it was read from, and its text
@@ -160,6 +169,7 @@ class Problem:
 
     @property
     def conditions(self) -> int:
+        """How many rows the constraints have together."""
         return sum(c.rows for c in self.constraints)
 
     @property
@@ -317,6 +327,7 @@ class Problem:
             raise ProblemError(in_file(error), where) from None
 
     def use(self, latex: str, where: tuple[str | int, ...]) -> None:
+        """Note which parameters an equation uses; one that none uses is a mistake."""
         self._used |= self.used_in(latex, {}, where)
 
     def _used_by_parameters(self, given: Mapping[str, object]) -> set[str]:

@@ -19,7 +19,14 @@ from cnf.training.losses import Condition, Loss, TotalVariation
 
 
 class HeldOutEquations(Loss):
-    """The mean squared residual of the equations at other points, prepared as constraints of the same names."""
+    """The mean squared residual of the equations at other points, prepared as constraints of the same names.
+
+    >>> space = cnf.Space("x", "u")
+    >>> at, between = (space.constraint("u = x", at=cnf.Box(0, 1).grid(n), name="data") for n in (5, 9))
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 12, 0.8), [at]).solve()
+    >>> sorted(cnf.tuning.HeldOutEquations([between]).by_equation(solution))
+    ['data']
+    """
 
     label = "held_out_equations"
 
@@ -56,7 +63,11 @@ class PaperObjective(Loss):
 
 
 def make_objective(name: str, checks: Sequence[Constraint], inside: Tensor) -> Loss:
-    """The loss called `name`: `checks` for held-out, `inside` (P, D) where the paper's variation is measured."""
+    """The loss called `name`: `checks` for held-out, `inside` (P, D) where the paper's variation is measured.
+
+    >>> type(cnf.tuning.make_objective("leave-one-out", [], torch.zeros(1, 1))).__name__
+    'LeaveOneOut'
+    """
     if name == "held-out":
         return HeldOutEquations(checks)
     if name == "leave-one-out":

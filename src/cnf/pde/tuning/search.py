@@ -24,7 +24,12 @@ ALIKE = math.log10(1.1)  # fields of all bandwidths are equally good up to that
 
 @dataclass(frozen=True)
 class Guiding:
-    """How a field is solved with guides, fewer of them in a rehearsal (True), when, and with how many functions."""
+    """How a field is solved with guides, fewer of them in a rehearsal (True), when, and with how many functions.
+
+    >>> guiding = cnf.tuning.Guiding(lambda field, rehearsal: field.solve(), above=1e-6, size=2.0)
+    >>> guiding.above, guiding.size
+    (1e-06, 2.0)
+    """
 
     solve: Callable[[ConstrainedField, bool], Solution]
     above: float  # residual between the points that is worth it
@@ -33,7 +38,17 @@ class Guiding:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tuned: how to build a field from settings, what makes one better, and where to begin."""
+    r"""What is tuned: how to build a field from settings, what makes one better, and where to begin.
+
+    >>> space, box = cnf.Space("x", "u"), cnf.Box(0, 1)
+    >>> at, between = (space.constraint(r"u = \sin(6 x)", at=x, name="data") for x in (box.grid(12), box.halton(20)))
+    >>> def build(settings):
+    ...     return cnf.ConstrainedField(cnf.bases.RandomFourier(space, 24, settings.bandwidth), [at])
+    >>> loss = cnf.tuning.make_objective("held-out", [between], box.grid(30))
+    >>> plan = cnf.tuning.Plan(build, "held-out", loss, cnf.tuning.Settings((0.4,)), free=frozenset({"bandwidth"}))
+    >>> plan.build(plan.start).basis.size
+    24
+    """
 
     build: Callable[[Settings], ConstrainedField]
     objective: str

@@ -19,6 +19,9 @@ class Settings:
     `spread` and `steps` belong to `SkewedRBF`: how far the widths of its functions are drawn apart, and how many
     training steps every covariance had afterwards. `poles`: whether functions with poles in corners and holes join.
     `guided`: whether the equations between the points decide on what the conditions leave free.
+
+    >>> cnf.tuning.Settings(bandwidth=(0.2, 0.2), size=1.5).size
+    1.5
     """
 
     bandwidth: tuple[float, ...]
@@ -37,7 +40,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice of settings and how the field did with it."""
+    """One choice of settings and how the field did with it.
+
+    >>> trial = cnf.tuning.Trial({"bandwidth": 0.2}, loss=-3.5, residual=1e-14)
+    >>> trial.exact, trial.score
+    (True, -3.5)
+    """
 
     settings: Mapping[str, object]
     loss: float  # log10: one less is ten times better; infinite if the field could not be solved
@@ -76,7 +84,12 @@ Report = Callable[[Trial], object]
 
 @dataclass(frozen=True)
 class Tuning:
-    """All trials in order, the best of them, and whether the user stopped the search."""
+    """All trials in order, the best of them, and whether the user stopped the search.
+
+    >>> trial = cnf.tuning.Trial({"bandwidth": 0.2}, loss=-3.5)
+    >>> cnf.tuning.Tuning("held-out", (trial,), trial).best is trial
+    True
+    """
 
     objective: str
     trials: tuple[Trial, ...]

@@ -38,7 +38,18 @@ CANDIDATES = 4  # fields that are measured at most until one is as exact as its 
 
 
 def tune(plan: Plan, report: Report | None = None) -> Tuning:
-    """Search; Ctrl-C ends it with the best found so far."""
+    r"""Search; Ctrl-C ends it with the best found so far.
+
+    >>> space, box = cnf.Space("x", "u"), cnf.Box(0, 1)
+    >>> at, between = (space.constraint(r"u = \sin(6 x)", at=x, name="data") for x in (box.grid(12), box.halton(20)))
+    >>> def build(settings):
+    ...     return cnf.ConstrainedField(cnf.bases.RandomFourier(space, 24, settings.bandwidth), [at])
+    >>> loss = cnf.tuning.make_objective("held-out", [between], box.grid(30))
+    >>> plan = cnf.tuning.Plan(build, "held-out", loss, cnf.tuning.Settings((0.4,)), free=frozenset({"bandwidth"}))
+    >>> tuned = cnf.tuning.tune(plan)
+    >>> tuned.best in tuned.trials, tuned.best.exact
+    (True, True)
+    """
     search = Search(plan, report)
     interrupted = False
     try:

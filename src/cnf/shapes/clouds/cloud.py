@@ -12,7 +12,12 @@ from cnf.meshes.mesh import attributes_of
 
 @dataclass(frozen=True, eq=False)
 class PointCloud:
-    """Points of a surface (D = 3) or a curve (D = 2), as given; `prepare_cloud` checks and cleans them."""
+    """Points of a surface (D = 3) or a curve (D = 2), as given; `prepare_cloud` checks and cleans them.
+
+    >>> cloud = cnf.shapes.PointCloud(np.zeros((5, 3)), normals=np.ones((5, 3)))
+    >>> cloud.dimension, cloud.points.shape
+    (3, (5, 3))
+    """
 
     points: np.ndarray  # (P, D) float64
     normals: np.ndarray | None = None  # (P, D) float64, of any length

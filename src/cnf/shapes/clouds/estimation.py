@@ -41,6 +41,12 @@ def estimate_normals(points: np.ndarray, neighbours: int = NEIGHBOURS, at: np.nd
     """Unit normals (P, D) of either sign, from that many points around each.
 
     `at` are numbers of points, if normals are wanted at some only.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> normals = cnf.shapes.estimate_normals(points)
+    >>> bool((np.abs((normals * points).sum(axis=1)) > 0.9).all())  # of a unit sphere they are its points, up to signs
+    True
     """
     if points.ndim == 2 and points.shape[1] == 2:
         return fit_planes(points, neighbours, at)[0]

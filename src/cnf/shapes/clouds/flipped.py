@@ -32,6 +32,14 @@ def find_flipped(points: np.ndarray, normals: np.ndarray, neighbours: int = NEIG
     reported: a patch with all of its points. A patch whose rim agrees with its surroundings after all (an unsure link
     on the way) is left out, and in space what the winding number contradicts. The two sides of a thin sheet are told
     apart down to 3/4 of the mean distance of points. Normals that all point inward are no flips: see `points_outward`.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> normals = points.copy()
+    >>> cap = points[:, 2] > 0.7
+    >>> normals[cap] *= -1
+    >>> cnf.shapes.find_flipped(points, normals).tolist() == np.flatnonzero(cap).tolist()
+    True
     """
     every = link_neighbours(points, normals, neighbours)
     links = every.choose(every.sure)

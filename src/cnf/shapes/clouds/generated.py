@@ -16,6 +16,10 @@ def sample_knot(count: int = 4000, seed: int = 0) -> PointCloud:
 
     For a tube around the curve c(t) with unit vectors u, v across it, the normal at c + TUBE (cos a u + sin a v) is
     cos a u + sin a v; the area element is |c'| TUBE (1 - TUBE cos(a - a') / r), r the radius of curvature.
+
+    >>> cloud = cnf.shapes.sample_knot(200)
+    >>> cloud.points.shape == cloud.normals.shape, len(cloud.points) <= 200
+    (True, True)
     """
     random = np.random.default_rng(seed)
     kept: list[np.ndarray] = []

@@ -33,6 +33,12 @@ def orient_normals(points: np.ndarray, normals: np.ndarray, neighbours: int = NE
     Signs are carried along the spanning tree of the surest pairs of neighbours. Every connected part is then turned as
     a whole, so that the flow of its normals is outward; parts that enclose nothing turn away from the middle of all. In
     space, what the winding number contradicts is put right.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> mixed = points * np.where(np.arange(300) % 2, 1, -1)[:, None]
+    >>> bool(np.allclose(cnf.shapes.orient_normals(points, mixed), points))
+    True
     """
     links = link_neighbours(points, normals, neighbours)
     parts = links.join(np.ones(len(links.first), dtype=bool))
@@ -95,7 +101,13 @@ def follow_winding(points: np.ndarray, normals: np.ndarray, spacing: Spacing, ro
 
 
 def points_outward(points: np.ndarray, normals: np.ndarray) -> bool | None:
-    """Whether normals point out of the shape as a whole; None if the points enclose too little to tell."""
+    """Whether normals point out of the shape as a whole; None if the points enclose too little to tell.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> cnf.shapes.points_outward(points, points), cnf.shapes.points_outward(points, -points)
+    (True, False)
+    """
     flow = flows(points, normals, np.zeros(len(points), dtype=np.int64))[0]
     return None if abs(flow) < 0.05 else bool(flow > 0)
 

@@ -32,7 +32,12 @@ CHECKED = 200_000  # points on which flips and distances are examined
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Points in [-1, 1]^D with unit normals; `x_input = centre + scale * x`."""
+    """Points in [-1, 1]^D with unit normals; `x_input = centre + scale * x`.
+
+    >>> prepared = cnf.shapes.prepare_cloud(cnf.shapes.sample_knot(200))
+    >>> bool(np.abs(prepared.points).max() <= 1), prepared.estimated
+    (True, False)
+    """
 
     points: np.ndarray  # (P, D)
     normals: np.ndarray  # (P, D), unit
@@ -82,6 +87,12 @@ def prepare_cloud(
     """Check, clean and scale a cloud; `most` thins a larger one evenly (seeded), `neighbours` are those of a normal.
 
     Points nearer to each other than `merge` (times half the longest side) become one.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> prepared = cnf.shapes.prepare_cloud(cnf.shapes.PointCloud(3 * points, normals=2 * points))
+    >>> bool(np.allclose(np.linalg.norm(prepared.normals, axis=1), 1)), round(prepared.scale)
+    (True, 3)
     """
     if not (np.isfinite(merge) and 0 <= merge < 1):
         raise ConstraintError(f"the merging distance is a part of half the longest side, 0 to 1; got {merge}")

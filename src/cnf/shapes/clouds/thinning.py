@@ -20,6 +20,11 @@ def thin(points: np.ndarray, most: int, seed: int = 0) -> np.ndarray:
     """Numbers, ascending, of at most `most` evenly spread points: one per occupied cell of a grid, nearest its centre.
 
     The cell size is searched until nearly `most` cells are occupied; the seed shifts the grid.
+
+    >>> points = np.random.default_rng(0).normal(size=(300, 3))
+    >>> points /= np.linalg.norm(points, axis=1, keepdims=True)  # on the unit sphere
+    >>> len(cnf.shapes.thin(points, 50)) <= 50
+    True
     """
     if most < 1:
         raise ConstraintError(f"a cloud can be thinned to one point or more, got most={most}")

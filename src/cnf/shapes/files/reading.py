@@ -45,6 +45,12 @@ def read_cloud(path: object, count: int = SAMPLED, seed: int = 0) -> PointCloud:
     """Read points from a file of any kind in `READERS`: PLY, OBJ, XYZ, CSV, NPZ, PCD, LAS, E57, STL, GLB and others.
 
     A file with faces is a mesh: `count` points are sampled from it, with normals and attributes, and a note says so.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = cnf.shapes.write_cloud(cnf.shapes.sample_knot(100), f"{folder}/knot.ply")
+    ...     cloud = cnf.shapes.read_cloud(path)
+    >>> cloud.points.shape[1], cloud.normals is not None
+    (3, True)
     """
     source, decoded = decode(path)
     if decoded.faces is None:
@@ -68,7 +74,15 @@ def sample_cloud(given: Mesh, name: str, count: int, seed: int, notes: tuple[str
 
 
 def read_mesh(path: object) -> Mesh:
-    """Read a mesh from a PLY, OBJ, STL, OFF, GLB, glTF or NPZ file; normals of vertices are the attribute `normals`."""
+    """Read a mesh from a PLY, OBJ, STL, OFF, GLB, glTF or NPZ file; normals of vertices are the attribute `normals`.
+
+    >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
+    >>> mesh = cnf.shapes.Mesh(vertices, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = cnf.shapes.read_mesh(cnf.shapes.write_mesh(mesh, f"{folder}/tetrahedron.ply"))
+    >>> again.faces.shape
+    (4, 3)
+    """
     source, decoded = decode(path)
     if decoded.faces is None:
         raise FileError(f"{source} has {len(decoded.points)} points but no faces; read it with read_cloud")

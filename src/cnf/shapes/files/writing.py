@@ -32,6 +32,12 @@ def write_mesh(mesh: Mesh, path: object) -> Path:
 
     PLY (binary) and NPZ have all attributes, GLB those of up to four columns, OBJ and OFF colours and normals, STL
     none.
+
+    >>> vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
+    >>> mesh = cnf.shapes.Mesh(vertices, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cnf.shapes.write_mesh(mesh, f"{folder}/tetrahedron.glb").stat().st_size > 0
+    True
     """
     writers: dict[str, Callable[[Path], object]] = {
         ".ply": lambda target: write_ply(target, mesh.vertices, mesh.attributes, mesh.faces),
@@ -45,7 +51,12 @@ def write_mesh(mesh: Mesh, path: object) -> Path:
 
 
 def write_cloud(cloud: PointCloud, path: object) -> Path:
-    """Write points, normals and attributes as PLY (binary), XYZ, TXT, CSV, NPZ or OBJ (no attributes but colours)."""
+    """Write points, normals and attributes as PLY (binary), XYZ, TXT, CSV, NPZ or OBJ (no attributes but colours).
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cnf.shapes.write_cloud(cnf.shapes.sample_knot(100), f"{folder}/knot.csv").name
+    'knot.csv'
+    """
     everything = dict(cloud.attributes)
     if cloud.normals is not None:
         everything = {"normals": cloud.normals, **everything}

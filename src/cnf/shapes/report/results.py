@@ -24,7 +24,11 @@ LARGEST = 2**24  # bytes of the numbers of an earlier run
 
 @dataclass(frozen=True)
 class Look:
-    """How a surface is shown: which of its axes is up, turned by so many degrees, as a picture, as a page, or both."""
+    """How a surface is shown: which of its axes is up, turned by so many degrees, as a picture, as a page, or both.
+
+    >>> cnf.shapes.Look(title="A knot", up="z", viewer=False).picture
+    True
+    """
 
     title: str = ""  # that of the file, if empty
     up: str = "y"
@@ -37,6 +41,13 @@ def write_results(made: Reconstruction, path: object, look: Look | None = None) 
     """Write the mesh, and beside it a picture (.png), a page that turns it (.html) and all numbers (.json).
 
     The ending of `path` says how the mesh is written. All files appear together, or none.
+
+    >>> cloud = cnf.shapes.sample_knot(300)
+    >>> made = cnf.reconstruct(cloud, resolution=20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     look = cnf.shapes.Look(picture=False, viewer=False)
+    ...     sorted(path.name for path in cnf.shapes.write_results(made, f"{folder}/knot.ply", look))
+    ['knot.json', 'knot.ply']
     """
     target, shown = as_path(path), look or Look()
     title = shown.title or target.stem
