@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from cnf.shapes.clouds.winding import LEAF, Sources, WindingNumber, bounds_at, tree_depth
-from cnf.shapes.reconstruction.surface import nearby
+from cnf.shapes.reconstruction.surface import find_nearest, weigh_nearest
 from cnf.shapes.tiles.columns import Column
 
 WIDE = 2.0  # times the radius in which so many points are expected: where they are looked for at first
@@ -150,15 +150,15 @@ class TiledCloud:
         found = np.empty((len(x), max(1, self.column(name).width)))
         _, points, values = self.region(x.min(axis=0) - reach, x.max(axis=0) + reach, name)
         tree, values = cKDTree(points), values.reshape(len(points), -1)
-        index, weights = nearby(tree, x)
-        found[:] = np.einsum("pj,pjk->pk", weights, values[index])
-        unsure = np.flatnonzero(np.linalg.norm(points[index[:, -1]] - x, axis=1) > reach)
+        distance, index = find_nearest(tree, x)
+        found[:] = np.einsum("pj,pjk->pk", weigh_nearest(distance), values[index])
+        unsure = np.flatnonzero(distance[:, -1] > reach)
         if len(points) < self.count and len(unsure):
             count = index.shape[1]
             _, places, (near,) = self.nearest(x[unsure], count, name)
             for row, around, beside in zip(unsure, places, near, strict=True):
-                order, weights = nearby(cKDTree(around), x[row : row + 1])
-                found[row] = np.einsum("j,jk->k", weights[0], beside[order[0]])
+                distance, order = find_nearest(cKDTree(around), x[row : row + 1])
+                found[row] = np.einsum("j,jk->k", weigh_nearest(distance)[0], beside[order[0]])
         return found
 
     # ---- the tree of the winding number
