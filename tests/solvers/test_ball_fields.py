@@ -54,3 +54,16 @@ def test_values_of_kernels_with_a_tip(kernel: Wendland | Matern):
     sources = gather_sources(kernel, np.array([0, 30]), places, {ORDERS[0]: strengths}, centre, one)
     found = sources.fields(places[7:8], torch.zeros(1, dtype=torch.int64), np.zeros(1, dtype=np.int64), ORDERS[:1])
     assert abs(float(found[0, 0]) - 1) <= 1e-14
+
+
+@pytest.mark.parametrize("smoothness", [0, 1, 2, 3])
+@pytest.mark.parametrize("least", [0.0, 1e-40, 1e-9])
+def test_numbers_are_the_profile(smoothness: int, least: float):
+    """k(s) and its derivatives in place are those with a graph, at the centre and beyond the support as well."""
+    kernel = Wendland(smoothness, 1.0).requires_grad_(False)
+    s = torch.cat([torch.tensor([least]).double(), torch.linspace(1e-3, 1.5, 500).double()])
+    for order in range(min(2, 2 * smoothness) + 1):
+        found, known = kernel.numbers(s.numpy().copy(), order), kernel.profile(s, order)
+        assert len(found) == order + 1
+        for ours, theirs in zip(found, known, strict=True):
+            assert np.allclose(ours, theirs.numpy(), rtol=1e-13, atol=1e-14)
