@@ -28,6 +28,5 @@ def load(
     The field comes to the host, or to a `device` ("cpu", or one that torch knows), whatever device it was saved on.
     In eval mode nothing is solved until a parameter changes; `field.certificate` is measured on what was read.
     """
-    where = as_device(device)
-    field = read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))
-    return field if where is None else field.to(where)
+    given = Given(basis, base, networks or {}, coefficients or {})
+    return read_field(path, ConstrainedField, given, as_device(device))
