@@ -37,6 +37,5 @@ def load(
     >>> again.certificate.exact
     True
     """
-    where = as_device(device)
-    field = read_field(path, ConstrainedField, Given(basis, base, networks or {}, coefficients or {}))
-    return field if where is None else field.to(where)
+    given = Given(basis, base, networks or {}, coefficients or {})
+    return read_field(path, ConstrainedField, given, as_device(device))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
 from cnf.bases.basis import Basis
@@ -114,13 +115,15 @@ def _solution_in_eval_mode(field: Any) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def read_field(path: object, make: Callable[..., Field], given: Given) -> Field:
-    """The field that `write_field` wrote, made by `make(basis, constraints, base=, solver=, ...)`."""
+def read_field(
+    path: object, make: Callable[..., Field], given: Given, device: torch.device | None = None
+) -> Field:
+    """The field that `write_field` wrote, made by `make(basis, constraints, base=, solver=, ...)`; on a device."""
     content = read_archive(path, KIND, VERSION)
     try:
         if content["version"] == 1:
             content = renew_field(content)
-        return _built_field(content, make, given)
+        return _built_field(content, make, given, device)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else ""
         raise FileError(
@@ -128,13 +131,15 @@ def read_field(path: object, make: Callable[..., Field], given: Given) -> Field:
         ) from None
 
 
-def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
+def _built_field(content: dict, make: Callable[..., Any], given: Given, device: torch.device | None) -> Any:
     what, state = content["field"], check_state(content["state"])
     networks = {**({"base": given.base} if given.base is not None else {}), **given.networks}
     builder = Builder(state, networks, given.coefficients, given.basis, what["numbers"])
     builder.ask_for_missing([what["basis"] if given.basis is None else None, what["base"], what["constraints"]])
     basis = builder.built(what["basis"], "basis")
     base = builder.built(what["base"], "base")
+    if device is not None and base is not None:
+        base.cpu()  # where the conditions are read; they move together
     constraints = check_constraints(builder.built(what["constraints"], "constraints"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # they were given when the field was made
@@ -151,6 +156,10 @@ def _built_field(content: dict, make: Callable[..., Any], given: Given) -> Any:
     for name, parameter in field.named_parameters():
         parameter.requires_grad_(name not in frozen)
     saved = _saved_weights(content, field)
+    if device is not None:
+        field.to(device)
+        if saved is not None:
+            saved = replace(saved, state={name: t.to(device) for name, t in saved.state.items()})
     if saved is not None:
         field.eval().restore(saved)
     training, otherwise = bool(what["training"]), set(what["otherwise"])

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.errors import CnfError
+from cnf.fetching import is_here
 from cnf.solvers.solver import Method
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, sp.Basic)
@@ -35,17 +36,18 @@ COMPILED = "_compiled_call_impl"  # of a module: torch's own, made from the rest
 
 def fingerprint(tensors: Sequence[Tensor]) -> tuple:
     """One entry per tensor: shape, dtype, device and a digest of the bits."""
-    found = []
-    for t in tensors:
-        refuse_transforms([t])
-        with torch._C._DisableFuncTorch():  # a remembered solution may be asked for inside a derivative
-            found.append((tuple(t.shape), t.dtype, str(t.device), _digest(t.detach())))
-    return tuple(found)
+    reader = _Reader()
+    found = tuple(reader.entry(t) for t in tensors)
+    reader.fetch()
+    return found
 
 
 def fingerprint_of(part: object) -> object:
     """A value that is equal as long as nothing changed that `part` depends on."""
-    return _Reader().read(part)
+    reader = _Reader()
+    found = reader.read(part)
+    reader.fetch()
+    return found
 
 
 def tensors_in(part: object) -> list[Tensor | np.ndarray]:
@@ -130,10 +132,45 @@ class _Same:
         return id(self.kept)
 
 
+class _Digest:
+    """A digest of bits, compared by what it is once they were there to be read; by identity before."""
+
+    content: bytes | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if self.content is None:
+            return self is other
+        return isinstance(other, _Digest) and other.content == self.content
+
+    def __hash__(self) -> int:
+        return 0  # the same before and after
+
+
 class _Reader:
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}  # what was read already: objects may refer to each other in circles
         self.alive: list[object] = []  # so that no identity is given twice meanwhile
+        self._away: list[tuple[_Digest, Tensor]] = []  # what is not on the host, and has not been looked at yet
+
+    def entry(self, t: Tensor) -> tuple:
+        """Shape, dtype, device and a digest of the bits, which `fetch` makes of those that are elsewhere."""
+        refuse_transforms([t])
+        with torch._C._DisableFuncTorch():  # a remembered solution may be asked for inside a derivative
+            bits, digest = _bits(t.detach()), _Digest()
+            if bits is None or is_here(bits):
+                digest.content = b"" if bits is None else _hash(bits.numpy())
+            else:
+                self._away.append((digest, bits))
+        return (tuple(t.shape), t.dtype, str(t.device), digest)
+
+    def fetch(self) -> None:
+        """All tensors of one device in one transfer."""
+        for device in dict.fromkeys(bits.device for _, bits in self._away):
+            own = [(digest, bits) for digest, bits in self._away if bits.device == device]
+            with torch._C._DisableFuncTorch():
+                packed = torch.cat([bits for _, bits in own]).cpu()
+            for (digest, _), part in zip(own, packed.split([bits.numel() for _, bits in own]), strict=True):
+                digest.content = _hash(part.numpy())
 
     def read(self, part: object) -> object:
         if isinstance(part, PLAIN):
@@ -145,7 +182,7 @@ class _Reader:
         self._seen[id(part)] = len(self._seen)
         self.alive.append(part)
         if isinstance(part, Tensor):
-            return fingerprint([part])
+            return (self.entry(part),)
         if isinstance(part, np.ndarray):
             content = self.read(part.tolist()) if part.dtype.hasobject else _hash(np.ascontiguousarray(part))
             return (part.shape, str(part.dtype), content)
@@ -233,15 +270,16 @@ def written_in(kind: type) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _digest(tensor: Tensor) -> bytes:
+def _bits(tensor: Tensor) -> Tensor | None:
+    """The bytes of a tensor, where it is; None if there are none."""
     if tensor.is_meta or not tensor.numel():
-        return b""
+        return None
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).cpu()
+    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
     if flat.stride(0) != 1:  # a single number that was expanded counts as contiguous
         flat = flat.clone(memory_format=torch.contiguous_format)
-    return _hash(flat.view(torch.uint8).numpy())
+    return flat.view(torch.uint8)
 
 
 def refuse_transforms(tensors: Sequence[Tensor] = ()) -> None:
