@@ -80,6 +80,14 @@ class Watched:
         return Done(result, os.getpid(), began, time.process_time())
 
 
+def load(piece: int) -> int:
+    """Libraries, on a worker."""
+    import cnf.pde.patches.building  # noqa: F401
+
+    time.sleep(0.05)  # so that every worker gets some
+    return piece
+
+
 @dataclass
 class Piece:
     """`after` are numbers of the pieces of the same run whose results it needs."""
@@ -206,13 +214,13 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
             for count in (1, 2) if kind.lower() in kinds else ():
                 executors[f"{kind}, {count} worker{'s' * (count > 1)}"] = stack.enter_context(make(count))
         for executor in executors.values():  # started, and libraries loaded, before any clock runs
-            solve(problem, mesh, executor)
+            list(executor.run(load, range(4 * executor.workers)))
         alone: list[Solved] = []
         found: dict[str, list[Solved]] = {name: [] for name in executors}
-        for _ in range(rounds):
+        for k in range(rounds):
             alone.append(solve(problem, mesh, Here()))
             for name, executor in executors.items():
-                found[name].append(solve(problem, mesh, executor))
+                found[name].append(solve(problem, mesh, executor, weigh=k == rounds - 1))
         own = statistics.median(s.own for s in alone)
         certificate = alone[0].certificate
         print(f"  {certificate.conditions} conditions, worst {certificate.worst:.1e}, exact {certificate.exact}")
@@ -226,8 +234,7 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
             missed += not good
             agreed = f"certificates {'agree' if same else 'DIFFER'}, fields to {off:.0e}"
             print(f"  {'':<24} {agreed}{'' if good else '  MISSED'}")
-        name = list(executors)[-1]
-        weighed = solve(problem, mesh, executors[name], weigh=True).account
+        weighed = found[list(executors)[-1]][-1].account
         assert weighed is not None
         print(f"  sent {weighed.sent / 2**20:.1f} MB, returned {weighed.returned / 2**20:.1f} MB by messages")
         for kind in dict.fromkeys(p.kind for run in weighed.runs for p in run):
