@@ -53,8 +53,8 @@ def simulate(steps: list[Step], workers: int, network: Network) -> dict[str, flo
     List scheduling: each piece goes to the worker that is free first, the largest pieces at first.
     """
     clock, busy, alone = network.start, 0.0, 0.0
-    rate = min(network.bandwidth, network.shared / workers)
     for step in steps:
+        rate = min(network.bandwidth, network.shared / min(workers, step.pieces))
         clock, alone = clock + step.serial, alone + step.serial
         free = [clock] * min(workers, step.pieces)
         heapq.heapify(free)
@@ -107,7 +107,9 @@ def plan_patches(conditions: float, rates: dict[str, Any]) -> list[Step]:
         fronts //= 2
     for fronts, size in levels:
         flops, bytes_ = rates["front_flops"] * size**3, 8 * size**2
-        found.append(Step(f"{fronts} fronts of {size:.0f}", fronts, flops / rates["flops_per_second"], 2 * bytes_, bytes_, 0.0))
+        found.append(
+            Step(f"{fronts} fronts of {size:.0f}", fronts, flops / rates["flops_per_second"], 2 * bytes_, bytes_, 0.0)
+        )
     for fronts, size in reversed(levels):
         found.append(Step("back", fronts, 2 * size**2 / rates["flops_per_second"], 8 * size, 8 * size, 0.0))
     return found
@@ -144,7 +146,10 @@ def main() -> None:
     for step in plan_surface(1e9, rates["surface"]):
         print(f"    {step.name}: {step.pieces} pieces of {step.seconds:.2f} s, alone before {step.serial:.0f} s")
     if "patches" in rates:
-        patches = {f"{name} conditions": plan_patches(size, rates["patches"]) for name, size in {"100,000": 1e5, "a hundred million": 1e8}.items()}
+        patches = {
+            f"{name} conditions": plan_patches(size, rates["patches"])
+            for name, size in {"100,000": 1e5, "a hundred million": 1e8}.items()
+        }
         print_table("Patches of a PDE", patches, network)
 
 
