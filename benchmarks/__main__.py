@@ -27,6 +27,7 @@ NAMES = (
     "time_patches",
     "local_bases",
     "materials",
+    "sweep",
 )
 
 

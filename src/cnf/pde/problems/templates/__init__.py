@@ -10,6 +10,7 @@ TEMPLATES = {
     "heat": "heat equation in one dimension and time",
     "wave": "wave equation, displacement and velocity given at the start",
     "stokes": "Stokes flow: velocity and pressure, zero-mean pressure by an integral",
+    "ignition": "a nonlinear equation with a coefficient to sweep: cnf solve --sweep",
     "sensors": "a field that obeys an equation and passes through measurements from a file",
 }
 
