@@ -23,6 +23,7 @@ extensions = [
     "docstrings",
     "unplaced",
     "problem_files",
+    "import_graph",
 ]
 # the gallery keeps programs and notebooks beside its pages; they are to be downloaded, not to be run again
 exclude_patterns = ["_ext", "gallery/*.ipynb", "gallery/*.py", "**/sg_execution_times.rst"]

@@ -21,9 +21,9 @@ def draw(cloud: PointCloud, mesh: Mesh) -> None:
 
     figure = plt.figure(figsize=(9, 4.4), layout="constrained")
     left, right = (figure.add_subplot(1, 2, k, projection="3d", box_aspect=(1, 1, 0.5)) for k in (1, 2))
-    left.scatter(*cloud.points.T, c=cloud.attributes["colors"], s=3)
+    left.scatter(*cloud.points.T, c=cloud.attributes["colours"], s=3)
     drawn = right.plot_trisurf(*mesh.vertices.T, triangles=mesh.faces, antialiased=False, linewidth=0)
-    colours = mesh.attributes["colors"][mesh.faces].mean(axis=1)
+    colours = mesh.attributes["colours"][mesh.faces].mean(axis=1)
     light = LightSource(azdeg=225, altdeg=50).shade_normals(mesh.face_normals, fraction=1.1)
     drawn.set_facecolor((0.35 + 0.65 * light)[:, None] * colours)
     for axis in (left, right):

@@ -33,7 +33,7 @@ def draw(reference: Tensor, image: Tensor) -> None:
     shown = {
         "reference": reference,
         "fit": image,
-        "difference, ten times": (10 * (image - reference).abs()).clamp(0, 1),
+        "difference, 100 times": (100 * (image - reference).abs()).clamp(0, 1),
     }
     for axis, (title, picture) in zip(axes, shown.items(), strict=True):
         axis.imshow(picture.detach())

@@ -118,7 +118,7 @@ def test_examples_of_docstrings(package: str) -> None:
 
 
 def test_every_page_has_a_place() -> None:
-    """Pages of `docs/` that no table of contents names are put under "More" by the build; those of folders are named."""
+    """Pages of `docs/` that no table of contents names are put under "More" by the build; others are named."""
     sys.path.insert(0, str(DOCS / "_ext"))
     try:
         unplaced = importlib.import_module("unplaced")

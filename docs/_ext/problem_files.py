@@ -1,10 +1,56 @@
-"""Links of the pages to what lies outside `docs/` lead to the page of the site that shows it."""
+"""Problem files as a page: `{problem-gallery}` shows every file of `examples/pde`, those of `QUICK` with a picture.
 
+Pictures are solved for in a process of their own, once: what has not changed keeps its picture. Links of the pages to
+what lies outside `docs/` lead to the page of the site that shows it.
+"""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = ROOT / "examples" / "pde"
+PICTURES = ROOT / "docs" / "gallery" / "problems"
 LINKS = {
     "](../examples/pde)": "](problem_gallery.md)",
     "](../examples)": "](gallery/index.rst)",
     "](../CONTRIBUTING.md)": "](contributing.md)",
 }
+# Solved in less than about four seconds of one processor.
+QUICK: tuple[str, ...] = ()
+
+
+class ProblemGallery(Directive):
+    """A card per file: its title, its picture, and the file itself, folded."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ""]
+        for file in sorted(FILES.glob("*.toml")):
+            self.state.document.settings.env.note_dependency(str(file))
+            lines += card(file)
+        lines.append("::::")
+        holder = nodes.container()
+        self.state.nested_parse(StringList(lines, source="problem gallery"), self.content_offset, holder)
+        return holder.children
+
+
+def card(file: Path) -> list[str]:
+    title = tomllib.loads(file.read_text()).get("title", file.stem.replace("_", " "))
+    picture = [f":img-top: gallery/problems/{file.stem}.png", f":img-alt: {title}"] if file.stem in QUICK else []
+    return [f":::{{grid-item-card}} {title}", *picture, "", f"{{download}}`{file.name} <../examples/pde/{file.name}>`", ":::", ""]
+
+
+def draw(app) -> None:
+    """Before anything is read: pictures that are missing or older than their file."""
+    files = [str(FILES / f"{name}.toml") for name in QUICK]
+    program = [sys.executable, str(Path(__file__).with_name("problem_pictures.py")), str(PICTURES), *files]
+    subprocess.run(program, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def redirect(app, docname: str, source: list[str]) -> None:
@@ -13,5 +59,7 @@ def redirect(app, docname: str, source: list[str]) -> None:
 
 
 def setup(app):
+    app.add_directive("problem-gallery", ProblemGallery)
+    app.connect("builder-inited", draw)
     app.connect("source-read", redirect)
     return {"parallel_read_safe": True}

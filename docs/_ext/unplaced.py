@@ -1,4 +1,4 @@
-"""Pages that nobody placed: a new `docs/NAME.md` comes where `docs/index.md` says `% unplaced`, and so is on the site."""
+"""Pages that nobody placed: a new `docs/NAME.md` comes where `docs/index.md` says `% unplaced`."""
 
 import re
 from pathlib import Path
