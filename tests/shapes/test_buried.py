@@ -43,7 +43,7 @@ def test_buried_points_are_told_and_no_others(made: Reconstruction):
     assert np.array_equal(made.surface.guide.buried, OUTER + np.arange(INNER))
     (note,) = [note for note in made.notes if "inside of what the others enclose" in note]
     assert f"{INNER} of {OUTER + INNER} points" in note and f"point {OUTER} at (" in note
-    assert not note_buried(made.surface.guide.buried[:3], made.cloud)
+    assert not note_buried(3, OUTER + INNER, OUTER, np.zeros(3))
 
 
 def test_the_same_with_inside_and_outside_exchanged(made: Reconstruction):

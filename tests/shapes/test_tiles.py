@@ -120,6 +120,16 @@ def test_a_surface_that_is_cut_on_disk(tmp_path: Path):
     same(whole, tiled, mesh, open_by=1e-4)
 
 
+def test_points_within_a_body_on_disk(tmp_path: Path):
+    """A sphere of 300 points within one of 2200: told with the number of the first, and the mesh is that of memory."""
+    outer, inner = sphere(2200)[0], sphere(300)[0]
+    cloud = PointCloud(np.concatenate([outer, 0.4 * inner]), np.concatenate([outer, inner]))
+    whole, tiled, mesh = both_ways(cloud, tmp_path, resolution=64)
+    same(whole, tiled, mesh)
+    (note,) = [note for note in tiled.notes if "inside of what the others enclose" in note]
+    assert note in whole.notes and note.startswith("300 of 2500 points") and "point 2200 at (" in note
+
+
 class StoppedError(Exception):
     """Stands for Ctrl-C."""
 

@@ -235,7 +235,10 @@ def reconstruct(
         if mesh.area < whole:
             notes.append(f"left open: {100 * (1 - mesh.area / whole):.2g} % of the surface, for which no point speaks")
     coverage = measure_coverage(mesh, surface.spacing)
-    notes += [*note_buried(surface.guide.buried, cloud), *coverage.describe(cloud)]
+    buried = surface.guide.buried
+    if len(buried):
+        notes += note_buried(len(buried), len(cloud), int(buried[0]), cloud.to_input(cloud.points[buried[:1]])[0])
+    notes += coverage.describe(cloud)
     clock.stop("coverage")
     attributes = complete_attributes(surface, cloud, mesh)
     attributes |= {SHARP: mesh.attributes[SHARP]} if SHARP in mesh.attributes else {}

@@ -31,7 +31,7 @@ from cnf.certificate.certificate import Certificate
 from cnf.operators import Operator
 from cnf.shapes.clouds.spacing import NEAREST, Spacing, measure_spacing
 from cnf.shapes.clouds.winding import ROUGH, WindingNumber
-from cnf.shapes.reconstruction.buried import find_buried
+from cnf.shapes.reconstruction.buried import RARE, find_buried, is_closed, level_in_front
 from cnf.solution import Solution
 from cnf.threads import map_pieces, one_thread_each
 
@@ -39,8 +39,6 @@ FREE, FIRM, FAR = 0.6, 1.0, 2.4  # spacings from the nearest point: see above
 REACH = 0.9  # of the support: beyond, the field has no say
 BOUND = 0.1  # of the winding number
 LARGEST = 0.7  # |c - w| is not more than this: 1/2, and what the areas of points are off
-CLOSED = 0.25  # how far w around a point may be below 1/2 on a closed surface: random areas are off by less
-RARE = 0.05  # share of points that may be otherwise, around small holes
 SOFT = 0.5  # spacings: the width of a point's disc
 STIRRED, STEEP = (0.003, 0.01, 0.03), 4.0  # spacings that places move, and scales that field and guide part in one
 BESIDE = 1.2  # spacings from the points up to which there is a field that says where the surface is
@@ -102,11 +100,10 @@ def _make_guide(points: np.ndarray, normals: np.ndarray) -> Guide:
     there[order, 0] = in_pieces(winding.values, points[order])
     means[order] = in_pieces(lambda piece: local_mean(spacing.tree, there, piece)[:, 0], points[order])
     half = float(np.copysign(0.5, np.median(means)))
-    side = np.sign(half)
-    if np.mean(side * (means - half) < -CLOSED) > RARE:  # around holes it is less; more it is where sheets are nested
+    if np.mean(~is_closed(means, half)) > RARE:
         return Guide(spacing, winding, means, None)
     buried, sure = find_buried(winding, spacing, means, half)
-    means[buried] = half - side * CLOSED
+    means[buried] = level_in_front(half)
     return Guide(spacing, winding, means, half, buried=sure)
 
 

@@ -36,7 +36,7 @@ class TiledCloud:
         return {name: self.__dict__[name] for name in ("folder", "count", "level", "names")}
 
     def column(self, name: str) -> Column:
-        """points, normals, values, ranks; areas, widths; inside (winding number there), means."""
+        """points, normals, values, ranks; areas, widths; inside (winding number there), means, levels."""
         widths = {"points": 3, "normals": 3, "values": self.attribute_columns}
         return Column(str(Path(self.folder) / f"{name}.column"), self.count, widths.get(name, 0))
 

@@ -43,11 +43,6 @@ class Entered:
     scale: float
     ranges: np.ndarray  # (2, k) of the attributes
     notes: tuple[str, ...]
-    sample: np.ndarray  # (m, 7): rank, point and normal of some of the points, by rank
-
-    def every(self, stride: int) -> np.ndarray:
-        """Those of the sample whose rank is a multiple: `points[::stride]` of a cloud in memory."""
-        return self.sample[self.sample[:, 0] % stride == 0]
 
 
 def enter(
@@ -84,7 +79,7 @@ def enter(
     sample = sample[np.argsort(sample[:, 0])]
     check_shape(sample[:, 1:4], seen["step"] / scale)
     examine_signs(sample[:, 1:4], sample[:, 4:], 0, notes)
-    return Entered(cloud, centre, scale, np.array(seen["ranges"]).reshape(2, -1), tuple(notes), sample)
+    return Entered(cloud, centre, scale, np.array(seen["ranges"]).reshape(2, -1), tuple(notes))
 
 
 def _scan(source: Source, report: Report) -> dict[str, Any]:
@@ -185,7 +180,7 @@ def _sort(
         level = max([tree_depth(count, sizes.part), *(portion.level for portion in portions)])
         kept = {"level": level, "portions": [[p.level, p.number, p.start, p.rows.path, p.rows.count] for p in portions]}
         cloud = TiledCloud(str(folder.path), count, level, names)
-        for name in ("points", "normals", "values", "ranks", "areas", "widths", "inside", "means"):
+        for name in ("points", "normals", "values", "ranks", "areas", "widths", "inside", "means", "levels"):
             cloud.column(name).make()
         folder.note(f"{step} portions", kept)
     cloud = TiledCloud(str(folder.path), count, int(kept["level"]), names)

@@ -1,6 +1,6 @@
 """What knows inside from outside, for a cloud on disk: spacings, the tree of the winding number, what it is at points.
 
-In comes a sorted `TiledCloud`; its columns areas, widths, inside and means, and the files of the tree, are filled tile
+In comes a sorted `TiledCloud`; its columns areas, widths, inside, means and levels, and the files of the tree, are filled tile
 by tile, with the numbers that `make_guide` finds for a cloud in memory.
 """
 
@@ -16,11 +16,13 @@ from cnf.execution import Executor
 from cnf.shapes.clouds.preparation import CLOSE
 from cnf.shapes.clouds.spacing import SEARCHED, measure_spacing
 from cnf.shapes.clouds.winding import bounds_at, join_pairs, reach_of, sum_up
-from cnf.shapes.reconstruction.surface import AVERAGED, CLOSED, LOOKED, PIECE, RARE, SOFT
+from cnf.shapes.reconstruction.buried import RARE, are_buried, is_closed, level_in_front, note_buried
+from cnf.shapes.reconstruction.surface import AVERAGED, PIECE, SOFT
 from cnf.shapes.tiles.cloud import NODES, TiledCloud
-from cnf.shapes.tiles.columns import Column
+from cnf.shapes.tiles.columns import Column, quantile_of
 from cnf.shapes.tiles.entering import Entered, levels_within
 from cnf.shapes.tiles.folder import Folder, keep
+from cnf.shapes.tiles.halving import AT_ONCE
 from cnf.threads import one_thread_each
 
 EVEN = 1.7  # times the radius expected to hold so many points, within which they are looked for at first
@@ -62,12 +64,13 @@ def guide(entered: Entered, neighbours: int, folder: Folder, executor: Executor,
             above = [2**k - 1 + (tile >> (cloud.level - k)) for k in range(cloud.level)]
             reached[above] = np.maximum(reached[above], piece["reach"])
         cloud.node_column("radii").write(0, reached)
-    looked = LookInside(cloud, entered.every(max(1, cloud.count // LOOKED))[:, 1:4], path)
-    folder.run("inside", looked, range(-1, looked.pieces), executor, report)
-    (sample,) = folder.pieces("inside", [-1])
-    half = float(np.copysign(0.5, np.median(sample["found"])))
-    closed = half if np.mean(np.abs(sample["found"] - half) > CLOSED) <= RARE else None
+    looked = LookInside(cloud, path)
+    folder.run("inside", looked, range(looked.pieces), executor, report)
     folder.run("means", TakeMeans(cloud, path), tiles, executor, report)
+    half = float(np.copysign(0.5, quantile_of(cloud.column("means"), 0.5, AT_ONCE)))
+    folder.run("levels", TakeLevels(cloud, half, path), tiles, executor, report)
+    levels = list(folder.pieces("levels", tiles))
+    closed = half if sum(float(one["open"][0]) for one in levels) <= RARE * cloud.count else None
     found = list(folder.pieces("spacing", tiles))
     chosen = np.concatenate([piece["reach"] for piece in found])
     chosen = chosen[np.argsort(chosen[:, 0]), 1]  # in the order that they have in memory, for the rounding of the mean
@@ -81,6 +84,11 @@ def guide(entered: Entered, neighbours: int, folder: Folder, executor: Executor,
             f"{closest / spacing:.1e} of the usual distance: an exact surface bends sharply between them; a larger "
             "merging distance (--merge 1e-5) joins them"
         )
+    sure = [one["sure"] for one in levels if closed is not None and one["sure"][0] > 0]
+    if sure:
+        first = min(sure, key=lambda one: one[1])
+        place = entered.centre + entered.scale * first[2:]
+        notes += note_buried(int(sum(one[0] for one in sure)), cloud.count, int(first[1]), place)
     return Guided(closed, float(chosen.mean()), spacing, closest, tuple(notes))
 
 
@@ -183,10 +191,9 @@ class MeasureReach:
 
 @dataclass(frozen=True)
 class LookInside:
-    """The work: the winding number at points, in the pieces in which it is summed in memory; -1: at a few of all."""
+    """The work: the winding number at points, in the pieces in which it is summed in memory."""
 
     cloud: TiledCloud
-    sample: np.ndarray
     folder: str
 
     @property
@@ -194,16 +201,13 @@ class LookInside:
         return max(1, -(-self.cloud.count // PIECE))
 
     def __call__(self, piece: int) -> None:
-        cloud, found = self.cloud, np.zeros(0)
+        cloud = self.cloud
+        size, larger = divmod(cloud.count, self.pieces)  # as `np.array_split` cuts
+        start = piece * size + min(piece, larger)
+        points = cloud.column("points").read(start, start + size + (piece < larger))
         with one_thread_each():
-            if piece < 0:
-                found = cloud.open_winding().values(self.sample)
-            else:
-                size, larger = divmod(cloud.count, self.pieces)  # as `np.array_split` cuts
-                start = piece * size + min(piece, larger)
-                points = cloud.column("points").read(start, start + size + (piece < larger))
-                cloud.column("inside").write(start, cloud.open_winding().values(points))
-        keep(Path(self.folder) / "inside" / f"{piece}.npz", {"found": found})
+            cloud.column("inside").write(start, cloud.open_winding().values(points))
+        keep(Path(self.folder) / "inside" / f"{piece}.npz", {})
 
 
 @dataclass(frozen=True)
@@ -218,3 +222,31 @@ class TakeMeans:
         means = cloud.local_mean("inside", points, 2 * cloud.expected_radius(points, AVERAGED))
         cloud.column("means").write(int(cloud.bounds[tile]), means[:, 0])
         keep(Path(self.folder) / "means" / f"{tile}.npz", {})
+
+
+@dataclass(frozen=True)
+class TakeLevels:
+    """The work: what the winding number is taken for at the points of a tile, which counts if the surface is closed.
+
+    Left behind: how many points speak against that, how many surely are buried, number and place of the first.
+    """
+
+    cloud: TiledCloud
+    half: float
+    folder: str
+
+    def __call__(self, tile: int) -> None:
+        cloud = self.cloud
+        names = ("points", "normals", "widths", "means", "ranks")
+        points, normals, widths, means, ranks = (cloud.read(name, tile) for name in names)
+        with one_thread_each():
+            found, sure = are_buried(cloud.open_winding(), points, normals, widths, means, self.half)
+        said = np.zeros(5)
+        if sure.any():
+            first = np.flatnonzero(sure)[np.argmin(ranks[sure])]
+            said = np.array([sure.sum(), ranks[first], *points[first]])
+        cloud.column("levels").write(int(cloud.bounds[tile]), np.where(found, level_in_front(self.half), means))
+        keep(
+            Path(self.folder) / "levels" / f"{tile}.npz",
+            {"open": np.array([np.sum(~is_closed(means, self.half))]), "sure": said},
+        )

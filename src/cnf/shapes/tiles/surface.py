@@ -87,9 +87,9 @@ class TiledSurface:
         margin = NEARBY * self.support
         widths = self.cloud.region(low - margin, high + margin, "widths")[2]
         margin += NEAREST * float(widths.max(initial=0.0))  # where points are few, others lie farther away
-        names = ("areas", "widths", "means", "normals", "values")
-        _, points, areas, widths, means, normals, values = self.cloud.region(low - margin, high + margin, *names)
-        guide = Guide(Spacing(points, areas, widths), self.cloud.open_winding(), means, self.closed)
+        names = ("areas", "widths", "means" if self.closed is None else "levels", "normals", "values")
+        _, points, areas, widths, levels, normals, values = self.cloud.region(low - margin, high + margin, *names)
+        guide = Guide(Spacing(points, areas, widths), self.cloud.open_winding(), levels, self.closed)
         return guide, self._prepare(points, normals, values)
 
     def _prepare(self, points: np.ndarray, normals: np.ndarray, values: np.ndarray) -> Prepared:
