@@ -18,7 +18,7 @@ from cnf.errors import ViolationWarning
 from cnf.execution import Shared
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.band import Band, Portion, follow
-from cnf.shapes.reconstruction.clock import Clock
+from cnf.shapes.reconstruction.clock import Clock, keep_memory
 from cnf.shapes.reconstruction.cubes import triangulate_named
 from cnf.shapes.reconstruction.doubts import MISSED
 from cnf.shapes.reconstruction.measuring import Errors, attributes_at, measure_at_points
@@ -66,6 +66,7 @@ class MeshPart:
     flatness: float
 
     def __call__(self, asked: Asked) -> Piece:
+        keep_memory()
         clock, whole = Clock(), self.surface.open()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ViolationWarning)  # all parts are judged together
@@ -76,7 +77,8 @@ class MeshPart:
         errors = measure_at_points(local, whole.points[rows], whole.normals[rows], whole.cloud.trusted[rows])
         clock.stop("certificate")
         portion = Portion(part.lower, part.upper, asked.entries, local.values_alone)
-        band = follow(local.values, whole.points[rows], whole.grid, self.reach, None, portion, local.spacing.tree)
+        values, points = local.values_to_follow, whole.points[rows]
+        band = follow(values, points, whole.grid, self.reach, None, portion, local.spacing.tree)
         clock.stop("extraction")
         mesh, names = self._mesh(local, band, portion, clock)
         attributes = {NORMALS: mesh.attributes[NORMALS], **attributes_at(local, whole.cloud, mesh.vertices)}
