@@ -132,7 +132,7 @@ def describe(runs: list[Run], truth: Mesh | None, points: np.ndarray, normals: n
     """The columns of a table behind the names."""
     said, mesh = runs[-1].said, runs[-1].mesh
     numbers = [median(run.said[name] for run in runs) for name in ("spent", "all")]
-    row = [*(f"{v:.2f}" for v in numbers), f"{median(run.wall for run in runs):.2f}"]
+    row = [*("-" if np.isnan(v) else f"{v:.2f}" for v in numbers), f"{median(run.wall for run in runs):.2f}"]
     row += [f"{median(run.said['megabytes'] for run in runs):.0f}", str(len(mesh.faces))]
     found = compare(mesh, truth, points, normals, samples=SAMPLES) if truth is not None else None
     row += [f"{found.chamfer:.4e}", f"{found.largest:.4e}"] if found else ["-", "-"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import time
 from contextlib import suppress
@@ -46,8 +47,9 @@ def keep_memory() -> None:
     """Let the C library keep freed memory up to so much until a stage ends, for the next operation.
 
     Else every larger array is asked of the system and returned at once: of 10,000 points that was a third of a solve.
+    What the environment says of it stands.
     """
-    if sys.platform == "linux":
+    if sys.platform == "linux" and not any(name.startswith("MALLOC_") for name in os.environ):
         with suppress(AttributeError, OSError):
             library = ctypes.CDLL(None)
             library.mallopt(MMAP_THRESHOLD, LARGE)

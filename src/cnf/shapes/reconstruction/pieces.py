@@ -18,7 +18,7 @@ from cnf.errors import ViolationWarning
 from cnf.execution import Shared
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.reconstruction.band import Band, Portion, follow
-from cnf.shapes.reconstruction.clock import Clock
+from cnf.shapes.reconstruction.clock import Clock, keep_memory
 from cnf.shapes.reconstruction.cubes import triangulate_named
 from cnf.shapes.reconstruction.doubts import MISSED
 from cnf.shapes.reconstruction.measuring import Errors, measure_at_points
@@ -66,6 +66,7 @@ class MeshPart:
     flatness: float
 
     def __call__(self, asked: Asked) -> Piece:
+        keep_memory()
         clock, whole = Clock(), self.surface.open()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ViolationWarning)  # all parts are judged together
@@ -77,7 +78,7 @@ class MeshPart:
         errors = measure_at_points(local, points, own.normals[some], own.trusted[some])
         clock.stop("certificate")
         portion = Portion(lower, upper, asked.entries, local.values_alone)
-        band = follow(local.values, points, whole.grid, self.reach, None, portion, local.spacing.tree)
+        band = follow(local.values_to_follow, points, whole.grid, self.reach, None, portion, local.spacing.tree)
         clock.stop("extraction")
         mesh, names = self._mesh(local, band, portion, clock)
         attributes = {NORMALS: mesh.attributes[NORMALS], **whole.attributes_near(local, mesh.vertices)}
