@@ -17,7 +17,8 @@ from cnf.shapes.clouds.winding import WindingNumber
 
 SUSPECT = 0.1  # by how much w around a buried point is beyond 1/2, at least
 SURE = 0.3  # the same of one that is told: in grooves narrower than two spacings what is in front may be mistaken
-IN_FRONT = 1.0  # spacings: so far in front of a point in a groove is outside, and not yet the other side
+IN_FRONT = 1.0  # spacings: so far in front of a point in a groove is outside, unless another wall is nearer than that
+WALLS, OPPOSITE = 4, -0.5  # points around that place which may be such a wall, and the cosine of their normals
 TOLD, SHARE = 10, 1e-3  # points, and the share of all, from which on they are told
 
 
@@ -32,8 +33,24 @@ def find_buried(
     order = winding.sources.order  # neighbours follow one another: sums of places far apart are long
     rows = order[side * (means[order] - closed) > SUSPECT]
     ways = side * IN_FRONT * spacing.widths[rows, None] * winding.normals[rows]
-    found = np.sort(rows[side * (winding.values(spacing.points[rows] + ways) - closed) > 0])
+    inside = side * (winding.values(spacing.points[rows] + ways) - closed) > 0
+    rows, ways = rows[inside], ways[inside]
+    found = np.sort(rows[~_meets_wall(spacing, winding.normals, rows, ways)])
     return found, found[side * (means[found] - closed) > SURE]
+
+
+def _meets_wall(spacing: Spacing, normals: np.ndarray, rows: np.ndarray, ways: np.ndarray) -> np.ndarray:
+    """Whether the ways (k, 3) from points numbered (k,) lead through a sheet that faces them, (k,).
+
+    Then there is outside between the two, however narrow: a slot, or two bodies that nearly touch.
+    """
+    if not len(rows):
+        return np.empty(0, dtype=bool)
+    ends = spacing.points[rows] + ways
+    near = spacing.tree.query(ends, k=[*range(1, min(WALLS, len(normals)) + 1)])[1]  # (k, WALLS)
+    opposed = np.einsum("kwd,kd->kw", normals[near], normals[rows]) < OPPOSITE
+    ahead = np.einsum("kwd,kd->kw", spacing.points[near] - spacing.points[rows, None], ways) > 0
+    return np.asarray((opposed & ahead).any(axis=1))
 
 
 def note_buried(buried: np.ndarray, cloud: Prepared) -> list[str]:
