@@ -60,6 +60,6 @@ def note_buried(buried: np.ndarray, cloud: Prepared) -> list[str]:
     first = ", ".join(f"{x:.4g}" for x in cloud.to_input(cloud.points[buried[:1]])[0])
     return [
         f"{len(buried)} of {len(cloud)} points lie inside of what the others enclose, point {buried[0]} at ({first}) "
-        "and others: sheets within a body, or parts that reach into each other. The mesh goes through them too and closes "
-        "within about a spacing in front of them, which is a guess; remove them if only the outside is wanted"
+        "and others: sheets within a body, or parts that reach into each other. The mesh goes through them too and "
+        "closes within about a spacing in front of them, which is a guess; remove them if only the outside is wanted"
     ]
