@@ -27,7 +27,7 @@ def made() -> Reconstruction:
 
 
 def test_a_sheet_within_a_body_leads_no_other_across_it(made: Reconstruction):
-    """Zero sets: r = 1, r = 0.4, and one between, as the field is negative within the first, positive around the second.
+    """Zero sets: r = 1, r = 0.4, and one between: the field is negative within the first, positive around the second.
 
     That one must not be halfway, 0.3 from either sphere, but within 1.2 spacings (0.09) of the inner one.
     """
@@ -64,6 +64,17 @@ def test_the_walls_of_a_gap_are_not_buried(gap: float):
     both = np.concatenate([points - shift, other + shift])
     guide = make_guide(both, np.concatenate([normals, more]))
     assert guide.closed == 0.5 and len(guide.buried) <= 6  # what is told begins at ten
+
+
+def test_bodies_that_nearly_touch_keep_the_gap_between_them():
+    """Two unit spheres 0.02 apart, a third of a spacing: a spacing in front is the other one, and none is buried."""
+    points, normals = sphere(4000)
+    other, more = sphere(4000, seed=1)
+    shift = np.array([1.01, 0.0, 0.0])
+    guide = make_guide(np.concatenate([points - shift, other + shift]), np.concatenate([normals, more]))
+    facing = np.concatenate([points[:, 0] > 0.995, other[:, 0] < -0.995])
+    assert facing.sum() > 10 and not len(guide.buried)
+    assert guide.means[facing].min() > 0.45  # heard as they are: a level of 1/4 would join the two
 
 
 @pytest.mark.parametrize("seed", range(3))

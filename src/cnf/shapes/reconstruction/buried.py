@@ -9,6 +9,8 @@ the rest of it, across the whole body. With a level lower than any inside it clo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cnf.shapes.clouds.spacing import Spacing
@@ -18,8 +20,11 @@ CLOSED = 0.25  # how far w around a point may be below 1/2 on a closed surface: 
 RARE = 0.05  # share of points that may be otherwise, around small holes
 SUSPECT = 0.1  # by how much w around a buried point is beyond 1/2, at least
 SURE = 0.3  # the same of one that is told: in grooves narrower than two spacings what is in front may be mistaken
-IN_FRONT = 1.0  # spacings: so far in front of a point in a groove is outside, and not yet the other side
+IN_FRONT = 1.0  # spacings: so far in front of a point in a groove is outside, unless another wall is nearer than that
+WALLS, OPPOSITE = 4, -0.5  # points around that place which may be such a wall, and the cosine of their normals
 TOLD, SHARE = 10, 1e-3  # points, and the share of all, from which on they are told
+
+Around = tuple[np.ndarray, np.ndarray]  # points (k, WALLS, 3) and their normals
 
 
 def find_buried(
@@ -31,20 +36,51 @@ def find_buried(
     """
     order = winding.sources.order  # neighbours follow one another: sums of places far apart are long
     points, normals = spacing.points[order], winding.normals[order]
-    found, sure = are_buried(winding, points, normals, spacing.widths[order], means[order], closed)
+
+    def around(places: np.ndarray) -> Around:
+        index = spacing.tree.query(places, k=[*range(1, min(WALLS, len(means)) + 1)])[1]
+        return spacing.points[index], winding.normals[index]
+
+    found, sure = are_buried(winding, around, points, normals, spacing.widths[order], means[order], closed)
     return np.sort(order[found]), np.sort(order[sure])
 
 
 def are_buried(
-    winding: WindingNumber, points: np.ndarray, normals: np.ndarray, widths: np.ndarray, means: np.ndarray, closed: float
+    winding: WindingNumber,
+    around: Callable[[np.ndarray], Around],
+    points: np.ndarray,
+    normals: np.ndarray,
+    widths: np.ndarray,
+    means: np.ndarray,
+    closed: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which of some points (n, 3) are, and which surely, each (n,) bool; see `find_buried`."""
+    """Which of some points (n, 3) are, and which surely, each (n,) bool; see `find_buried`.
+
+    `around`: places (k, 3) to the `WALLS` points of the cloud nearest to each, and their normals.
+    """
     side = np.sign(closed)
     beyond = side * (means - closed)
-    found = beyond > SUSPECT
-    ahead = points[found] + side * IN_FRONT * widths[found, None] * normals[found]
-    found[found] = side * (winding.values(ahead) - closed) > 0
+    rows = np.flatnonzero(beyond > SUSPECT)
+    ways = side * IN_FRONT * widths[rows, None] * normals[rows]
+    inside = side * (winding.values(points[rows] + ways) - closed) > 0
+    rows, ways = rows[inside], ways[inside]
+    found = np.zeros(len(points), dtype=bool)
+    if len(rows):
+        near, facing = around(points[rows] + ways)
+        found[rows] = ~_meets_wall(points[rows], normals[rows], ways, near, facing)
     return found, found & (beyond > SURE)
+
+
+def _meets_wall(
+    points: np.ndarray, normals: np.ndarray, ways: np.ndarray, near: np.ndarray, facing: np.ndarray
+) -> np.ndarray:
+    """Whether the ways (k, 3) from points lead through a sheet that faces them, with points near (k, WALLS, 3), (k,).
+
+    Then there is outside between the two, however narrow: a slot, or two bodies that nearly touch.
+    """
+    opposed = np.einsum("kwd,kd->kw", facing, normals) < OPPOSITE
+    ahead = np.einsum("kwd,kd->kw", near - points[:, None], ways) > 0
+    return np.asarray((opposed & ahead).any(axis=1))
 
 
 def level_in_front(closed: float) -> float:

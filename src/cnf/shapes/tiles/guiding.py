@@ -16,7 +16,7 @@ from cnf.execution import Executor
 from cnf.shapes.clouds.preparation import CLOSE
 from cnf.shapes.clouds.spacing import SEARCHED, measure_spacing
 from cnf.shapes.clouds.winding import bounds_at, join_pairs, reach_of, sum_up
-from cnf.shapes.reconstruction.buried import RARE, are_buried, is_closed, level_in_front, note_buried
+from cnf.shapes.reconstruction.buried import RARE, WALLS, Around, are_buried, is_closed, level_in_front, note_buried
 from cnf.shapes.reconstruction.surface import AVERAGED, PIECE, SOFT
 from cnf.shapes.tiles.cloud import NODES, TiledCloud
 from cnf.shapes.tiles.columns import Column, quantile_of
@@ -239,8 +239,13 @@ class TakeLevels:
         cloud = self.cloud
         names = ("points", "normals", "widths", "means", "ranks")
         points, normals, widths, means, ranks = (cloud.read(name, tile) for name in names)
+
+        def around(places: np.ndarray) -> Around:
+            _, near, (facing,) = cloud.nearest(places, min(WALLS, cloud.count), "normals")
+            return near, facing
+
         with one_thread_each():
-            found, sure = are_buried(cloud.open_winding(), points, normals, widths, means, self.half)
+            found, sure = are_buried(cloud.open_winding(), around, points, normals, widths, means, self.half)
         said = np.zeros(5)
         if sure.any():
             first = np.flatnonzero(sure)[np.argmin(ranks[sure])]
