@@ -35,6 +35,7 @@ def find_buried(
     `means` (n,): w around each; `closed`: what it is on a closed surface, 1/2, or -1/2 if normals look inward.
     """
     order = winding.sources.order  # neighbours follow one another: sums of places far apart are long
+    order = order[np.sign(closed) * (means[order] - closed) > SUSPECT]
     points, normals = spacing.points[order], winding.normals[order]
 
     def around(places: np.ndarray) -> Around:

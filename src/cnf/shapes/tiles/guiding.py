@@ -1,7 +1,7 @@
 """What knows inside from outside, for a cloud on disk: spacings, the tree of the winding number, what it is at points.
 
-In comes a sorted `TiledCloud`; its columns areas, widths, inside, means and levels, and the files of the tree, are filled tile
-by tile, with the numbers that `make_guide` finds for a cloud in memory.
+In comes a sorted `TiledCloud`; its columns areas, widths, inside, means and levels, and the files of the tree, are
+filled tile by tile, with the numbers that `make_guide` finds for a cloud in memory.
 """
 
 from __future__ import annotations
