@@ -15,11 +15,11 @@ import torch
 from cnf.cli.main import run
 from cnf.materials.commands import single as commands
 from cnf.materials.fitting import fit as fitting
-from cnf.materials.fitting import measuring
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
 from cnf.materials.reflectance import checksums, read_material
 from cnf.materials.rendering.environment_files import read_radiance
+from cnf.materials.report import outcome
 from tests.materials.small import (
     GOLD,
     SMALL,
@@ -107,7 +107,7 @@ def test_fit_is_kept_if_it_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.M
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "held_out_error", interrupt)
+    monkeypatch.setattr(outcome, "held_out_error", interrupt)
     assert run(["material", "fit", GOLD, "--out", str(tmp_path), *SMALL]) == 130
     assert json.loads((tmp_path / "fit.json").read_text())["numbers"] == {}
 
