@@ -15,11 +15,11 @@ import torch
 from cnf.cli.main import run
 from cnf.materials.commands import single as commands
 from cnf.materials.fitting import fit as fitting
-from cnf.materials.fitting import measuring
 from cnf.materials.fitting.folders import load_fit
 from cnf.materials.fitting.methods import METHODS
 from cnf.materials.reflectance import checksums, read_material
 from cnf.materials.rendering.environment_files import read_radiance
+from cnf.materials.report import outcome
 from tests.materials.small import (
     GOLD,
     SMALL,
@@ -107,7 +107,7 @@ def test_fit_is_kept_if_it_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.M
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "held_out_error", interrupt)
+    monkeypatch.setattr(outcome, "held_out_error", interrupt)
     assert run(["material", "fit", GOLD, "--out", str(tmp_path), *SMALL]) == 130
     assert json.loads((tmp_path / "fit.json").read_text())["numbers"] == {}
 
@@ -302,16 +302,14 @@ def test_compare_says_where_it_is(capsys: pytest.CaptureFixture):
 
 def test_scattered_measurements_are_not_called_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """40 measurements of a grey: between them the picture is an interpolation, and is called so."""
-    from cnf.materials.report import pictures
-
     turns = np.random.default_rng(0).uniform([0, 0, 0], [0.7, 0.7, np.pi], (40, 3))
     rows = [",".join(f"{value:.6f}" for value in (*row, 0.3, 0.3, 0.3)) for row in turns]
     (tmp_path / "grey.csv").write_text("\n".join(["theta_h,theta_d,phi_d,r,g,b", *rows]))
     seen: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        real = pictures.draw_comparison
+        real = outcome.draw_comparison
         patch.setattr(
-            pictures, "draw_comparison", lambda rows, path: seen.extend(p.title for p in rows[0][1]) or real(rows, path)
+            outcome, "draw_comparison", lambda rows, path: seen.extend(p.title for p in rows[0][1]) or real(rows, path)
         )
         assert run(["material", "fit", str(tmp_path / "grey.csv"), "--out", str(tmp_path / "out"), *SMALL]) == 0
     assert seen[0] == "Measurements, interpolated"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -16,9 +17,11 @@ from PIL import Image
 import cnf
 from cnf.cli.main import run
 from cnf.errors import CnfError, FileError, ProblemError
+from cnf.pde.problems.templates import read_file, read_template
 from cnf.pde.sweeps.axes import combine, read_axes
 from cnf.pde.sweeps.places import find_place, make_changes
 from cnf.pde.sweeps.solving import SolveCase
+from cnf.pde.sweeps.sweep import Asked
 
 LOAD = r"""title = "Load"
 coordinates = "x"
@@ -252,6 +255,19 @@ def test_a_sweep_of_another_problem_is_refused(load: Path, tmp_path: Path):
         cnf.sweep(load, {"k": [1]}, out=out)
     load.write_text(LOAD)
     assert cnf.sweep(load, {"k": [1]}, out=out).rows[0].repeated
+
+
+def test_data_that_a_file_names_belong_to_it(tmp_path: Path):
+    """Measurements that change make another problem, as the text does."""
+    path, data = tmp_path / "sensors.toml", tmp_path / "sensors.csv"
+    path.write_text(read_template("sensors"))
+    data.write_text(read_file("sensors.csv"))
+    asked = Asked.read(path, {"seed": [1, 2]}, {})
+    before = asked.checksums()
+    assert before["the file sensors.csv"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    data.write_text(data.read_text() + "\n")
+    changed = {name for name, value in asked.checksums().items() if before[name] != value}
+    assert changed == {"the file sensors.csv"}
 
 
 # -- what there is to see ----------------------------------------------------------------------------------------------

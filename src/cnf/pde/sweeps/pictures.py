@@ -16,13 +16,14 @@ from cnf.pde.report.animation import MOST_CHANNELS, Paint, write_frames
 from cnf.pde.report.map_panels import add_bar, draw_map, find_scale, find_shape, math_name
 from cnf.pde.report.planes import Plane
 from cnf.pde.sweeps.frames import Curve, Frame, choose_evenly, name_axis
-from cnf.pde.sweeps.sweep import Sweep
+from cnf.pde.sweeps.sweep import Row, Sweep
 from cnf.reports.plots import BLUE, GREY, RED, draw
 
 ACROSS = 5  # maps of a row
 MOST_FRAMES = 60
 LASTS, QUICKEST, SLOWEST = 5000, 70, 350  # milliseconds of an animation, and of its frames
 COLOURS = "viridis"
+SHORT = 12  # characters of a label that need not be turned
 WIDE_RANGE = 50.0  # largest value over the smallest, from which on an axis is logarithmic
 
 
@@ -50,7 +51,7 @@ def _plot_maps(sweep: Sweep, frames: Sequence[Frame], path: object) -> Path:
                 _fit(panel, _union(picked))
                 panel.locator_params(nbins=3)
                 if k == 0:
-                    panel.set_title(frame.words, fontsize=9, pad=4)
+                    panel.set_title(frame.words.replace(", ", "\n"), fontsize=9, pad=4)
                 if row < rows - 1:
                     panel.set_xticklabels([])
                 else:
@@ -67,7 +68,7 @@ def _plot_maps(sweep: Sweep, frames: Sequence[Frame], path: object) -> Path:
         for panel in panels.flat[len(picked) :] if len(channels) == 1 else ():
             panel.set_visible(False)
 
-    return draw(path, (across * (width + 0.15) + 1.5, rows * (height + 0.3) + 0.4), paint)
+    return draw(path, (across * (width + 0.15) + 1.5, rows * (height + 0.15 + 0.15 * len(sweep.axes)) + 0.4), paint)
 
 
 def _plot_curves(sweep: Sweep, frames: Sequence[Frame], path: object) -> Path:
@@ -180,6 +181,8 @@ def plot_numbers(sweep: Sweep, path: object) -> Path:
     def paint(figure: Any) -> None:
         panels = figure.subplots(1, 1 + len(names), squeeze=False)[0]
         colours = [BLUE] if not others else _spread(len(groups))
+        if len(others) == 1:
+            colours = _by_value(sweep, [group[0] for group in groups])
         for group, colour in zip(groups, colours, strict=True):
             there = [row for row in group if row.holds]
             at = [row.values[axis.key] for row in there]
@@ -266,12 +269,17 @@ def _norm(sweep: Sweep, axis: int) -> Any:
 
 def _colours(sweep: Sweep, frames: Sequence[Frame]) -> list[Any]:
     """One colour for each curve: by its value, or by its place if several are swept."""
-    import matplotlib
-
     if len(sweep.axes) > 1:
         return _spread(len(frames))
+    return _by_value(sweep, [frame.row for frame in frames])
+
+
+def _by_value(sweep: Sweep, rows: Sequence[Row]) -> list[Any]:
+    """Colours by the value of the first axis, as `_value_bar` has them."""
+    import matplotlib
+
     norm, key = _norm(sweep, 0), sweep.axes[0].key
-    return [matplotlib.colormaps[COLOURS](0.92 * norm(frame.row.values[key])) for frame in frames]
+    return [matplotlib.colormaps[COLOURS](0.92 * norm(row.values[key])) for row in rows]
 
 
 def _spread(count: int) -> list[Any]:
@@ -289,7 +297,8 @@ def _value_bar(figure: Any, panel: Any, sweep: Sweep, axis: int) -> None:
     whole = matplotlib.colormaps[COLOURS]
     shades = ListedColormap([whole(0.92 * k / 255) for k in range(256)])
     bar = figure.colorbar(ScalarMappable(_norm(sweep, axis), shades), ax=panel, pad=0.02)
-    bar.set_label(name_axis(sweep.axes[axis].key), rotation=0, labelpad=8)
+    label = name_axis(sweep.axes[axis].key)
+    bar.set_label(label, rotation=0 if len(label) < SHORT else 90, labelpad=8)
     bar.outline.set_visible(False)
 
 
