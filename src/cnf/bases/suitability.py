@@ -64,7 +64,9 @@ def _refuse_strangers(base: nn.Module | None, constraints: Sequence[Constraint])
         where.setdefault(str(c.points.device), []).append(repr(c.name))
     if len(where) > 1:
         listed = "; ".join(f"{', '.join(names)} on {device}" for device, names in where.items())
-        raise ConstraintError(f"the conditions lie on several devices ({listed}); put all their points on one: at=points.to(device)")
+        raise ConstraintError(
+            f"the conditions lie on several devices ({listed}); put all their points on one: at=points.to(device)"
+        )
     (device,) = where
     others = {str(t.device) for t in (*base.parameters(), *base.buffers())} - {device} if base is not None else set()
     if others:

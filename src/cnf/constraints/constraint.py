@@ -207,7 +207,12 @@ def _row_sizes(operator: Operator, points: Tensor) -> Tensor:
         for probe in expand(operator, points, {place: Rule.coarse(len(place.integrals)) for place in places}):
             for r, request in zip(probe.rows, probe.requests, strict=True):
                 for weight in request.weights.values():
-                    seen = placed(weight.abs(), largest).expand(points.shape[0] * probe.nodes).reshape(-1, probe.nodes).amax(dim=1)
+                    seen = (
+                        placed(weight.abs(), largest)
+                        .expand(points.shape[0] * probe.nodes)
+                        .reshape(-1, probe.nodes)
+                        .amax(dim=1)
+                    )
                     largest[:, r] = torch.maximum(largest[:, r], seen)
     return largest
 

@@ -52,8 +52,7 @@ class MinimumNorm(DenseSolver):
         def finish(told: Sequence[float]) -> MinimumNormFactor:
             rank = int(told[0])
             note = (
-                f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value "
-                "are left out"
+                f"rank {rank} of {least}: directions below {self.cutoff:.1e} of the largest singular value are left out"
             )
             return MinimumNormFactor(
                 shape=(scaled.shape[0], scaled.shape[1]),

@@ -115,9 +115,7 @@ def _solution_in_eval_mode(field: Any) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def read_field(
-    path: object, make: Callable[..., Field], given: Given, device: torch.device | None = None
-) -> Field:
+def read_field(path: object, make: Callable[..., Field], given: Given, device: torch.device | None = None) -> Field:
     """The field that `write_field` wrote, made by `make(basis, constraints, base=, solver=, ...)`; on a device."""
     content = read_archive(path, KIND, VERSION)
     try:

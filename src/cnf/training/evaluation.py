@@ -143,9 +143,7 @@ def _gradients(total: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor |
     return torch.autograd.grad(total, parameters, allow_unused=True)
 
 
-def _place(
-    gradients: Sequence[Tensor | None], parameters: Sequence[Tensor], length: float, clip: float | None
-) -> None:
+def _place(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor], length: float, clip: float | None) -> None:
     """Put gradients, together so long, where the optimiser looks for them."""
     if not math.isfinite(length):
         raise TrainingError(
