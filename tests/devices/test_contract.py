@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
@@ -55,7 +56,7 @@ def waits_by_step(
             seen.append(Traffic(traffic.waits.copy(), traffic.uploads.copy()))
 
         history = cnf.fit(field, loss, steps=steps, progress=False, log_condition_every=None, callbacks=look)
-    return history, [Traffic(b.waits - a.waits, b.uploads - a.uploads) for a, b in zip(seen, seen[1:], strict=False)]
+    return history, [Traffic(b.waits - a.waits, b.uploads - a.uploads) for a, b in pairwise(seen)]
 
 
 def check_budget(steps: list[Traffic], uploads: int = 0) -> None:
