@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 aten = torch.ops.aten
@@ -64,8 +64,8 @@ def watched() -> Iterator[Traffic]:
         _watching.remove(traffic)
 
 
-def _note(kind: str) -> None:
-    if _watching:
+def _note(kind: str, happened: bool = True) -> None:
+    if happened and _watching:
         ours = [f for f in traceback.extract_stack() if "/cnf/" in f.filename]
         where = f"{ours[-1].filename.rsplit('/cnf/')[-1]}:{ours[-1].lineno} {ours[-1].line}" if ours else "elsewhere"
         for traffic in _watching:
@@ -101,53 +101,51 @@ class Pretended(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        packet = func.overloadpacket
-        given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        target = kwargs.get("device")
+        packet, given = func.overloadpacket, []  # type: ignore[var-annotated]
+
+        def taken(tensor: Tensor) -> Tensor:
+            given.append(tensor)
+            return tensor.held if isinstance(tensor, Pretended) else tensor
+
+        plain_args, plain_kwargs = _mapped(taken, args), _mapped(taken, kwargs or {})
+        target = plain_kwargs.get("device")
         leaves = target is not None and torch.device(target).type != NAME
-        shape_only = leaves and torch.device(target).type == "meta"
+        if leaves and torch.device(target).type == "meta":  # its shape alone is asked for
+            return func(*plain_args, **plain_kwargs)
         if packet in MOVING:
             leaves = leaves or not isinstance(args[0], Pretended)
-            if shape_only:
-                pass
-            elif leaves:
-                _note("waits")
-            elif not isinstance(args[-1], Pretended):
-                _note("uploads")
+            _note("waits" if leaves else "uploads", leaves or not isinstance(args[-1], Pretended))
         else:
             _check_devices(func, packet, given)
-        if packet in WAITING or (packet in INDEXED and _has_masks(args[1])):
-            _note("waits")
-        if target is not None and not shape_only:
-            kwargs["device"] = "cpu"
-        plain_args, plain_kwargs = pytree.tree_map_only(Pretended, lambda t: t.held, (args, kwargs))
+        _note("waits", packet in WAITING or (packet in INDEXED and any(t.dtype == torch.bool for t in given[1:])))
+        if target is not None:
+            plain_kwargs["device"] = "cpu"
         found = func(*plain_args, **plain_kwargs)
         if leaves:
             return args[0] if packet is aten.copy_ else found
-        assert all(t.shape == t.held.shape for t in given if isinstance(t, Pretended)), f"{func} resized a tensor"
         outer = {id(t.held): t for t in given if isinstance(t, Pretended)} if func._schema.is_mutable else {}
-        return pytree.tree_map_only(Tensor, lambda t: outer.get(id(t)) if id(t) in outer else Pretended(t), found)
+        assert all(t.shape == t.held.shape for t in outer.values()), f"{func} resized a tensor"
+        return _mapped(lambda t: outer.get(id(t)) if id(t) in outer else Pretended(t), found)
 
 
-def _has_masks(indices: object) -> bool:
-    return any(isinstance(t, Tensor) and t.dtype in (torch.bool, torch.uint8) for t in pytree.tree_leaves(indices))
+def _mapped(change: Callable[[Tensor], Any], part: Any) -> Any:
+    """The same with every tensor changed, however deep in lists, tuples and dictionaries."""
+    if isinstance(part, Tensor):
+        return change(part)
+    if isinstance(part, list | tuple):
+        return type(part)([_mapped(change, each) for each in part])
+    return {name: _mapped(change, each) for name, each in part.items()} if isinstance(part, dict) else part
 
 
 def _check_devices(func, packet, given: list[Tensor]) -> None:
-    strangers = [t for t in given if not isinstance(t, Pretended)]
-    if packet in INDEXED:
-        _note_if(any(t.dim() for t in strangers))
+    strangers = [t for t in given if not isinstance(t, Pretended) and t.dim()]
+    if packet in INDEXED:  # indices of the host are sent
+        _note("uploads", bool(strangers))
         strangers = [t for t in strangers if t.is_floating_point()]
-    if any(t.dim() for t in strangers):
+    if strangers:
         raise RuntimeError(
             f"{func}: Expected all tensors to be on the same device, but found at least two devices, {NAME}:0 and cpu!"
         )
-
-
-def _note_if(uploaded: bool) -> None:
-    if uploaded:
-        _note("uploads")
 
 
 _library = torch.library.Library("aten", "IMPL")

@@ -253,7 +253,7 @@ def _solver_residual(by_solver: dict[tuple[int, int], Tensor], i: int, shape: tu
 
 
 def _chosen_points(off: Tensor, sample: int | None) -> Tensor | None:
-    """Points to measure, half of them spread evenly, half the worst of the others by the solver's account; None: all."""
+    """Points to measure, half spread evenly, half the worst of the others by the solver's account; None: all."""
     count = off.shape[0]
     if sample is None or count <= LEAST:
         return None

@@ -94,10 +94,11 @@ def amplitudes(
     sizes: Sequence[Tensor],
     shown: Callable[[Sequence[int]], float],
 ) -> list[float]:
-    """The amplitude U for every constraint, given their right-hand sides `values` (P, R), on the host: huge values of one channel say nothing about another one.
+    """The amplitude U for every constraint: huge values of one channel say nothing about another one.
 
-    `shown` tells the largest value of the field at the points of some constraints, given by their numbers. A condition
-    that is linearised where it hardly depends on the field asks for more than any field shows (u^2 = -1 next to u = 0).
+    `values` are their right-hand sides (P, R), these and the `sizes` on the host. `shown` tells the largest value of
+    the field at the points of some constraints, given by their numbers. A condition that is linearised where it hardly
+    depends on the field asks for more than any field shows (u^2 = -1 next to u = 0).
     """
     found = [1.0] * len(constraints)
     for group in coupled(constraints):

@@ -91,7 +91,7 @@ def evaluate_all(
 ) -> list[Tensor]:
     """Values of several expressions, as `evaluate` gives them; what they share is evaluated once.
 
-    With `numbers_here`, those that no tensor has a part in stay on the host, where any device takes single numbers from.
+    With `numbers_here`, those that no tensor has a part in stay on the host: any device takes single numbers so.
     """
     inputs = {symbol: value.to(torch.float64) for symbol, value in values.items()}
     kept: dict[tuple[Step, bool], Pair] = {}

@@ -70,9 +70,9 @@ class CuDSSFactor:
 
     def _begun(self, starts: np.ndarray, columns: np.ndarray, values: Tensor) -> Any:
         # Indices of 32 bits are what cuDSS takes.
-        rows = [sent(part.astype(np.int32), values) for part in (starts, columns)]
-        matrix = torch.sparse_csr_tensor(*rows, values, size=(self._size, self._size))
-        solver = _nvmath().DirectSolver(matrix, values.new_zeros(self._size))  # type: ignore[union-attr]
+        begins, places = (sent(part.astype(np.int32), values) for part in (starts, columns))
+        matrix = torch.sparse_csr_tensor(begins, places, values, size=(self._size, self._size))
+        solver = _nvmath().DirectSolver(matrix, values.new_zeros(self._size))
         solver.plan()
         solver.factorize()
         return solver
@@ -148,8 +148,8 @@ def factor_there(
     if not sound:
         raise SingularSystemError(
             f"the sparse {pattern.shape[0]} x {pattern.shape[1]} system is singular for {factor.backend.name}: two "
-            "conditions or functions are the same, or a condition lies outside all supports. Remove duplicates, enlarge "
-            "the radius, or use Hermite for several conditions at one point"
+            "conditions or functions are the same, or a condition lies outside all supports. Remove duplicates, "
+            "enlarge the radius, or use Hermite for several conditions at one point"
         )
     return factor
 

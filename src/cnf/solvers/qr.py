@@ -17,6 +17,7 @@ from torch import Tensor
 from cnf.errors import CnfError, OverdeterminedError
 from cnf.solvers.condition import Triplet
 from cnf.solvers.solver import Begun, DenseSolver, Factor, power_of_two_scales
+from cnf.solvers.sparse_matrix import SparseMatrix
 
 NEVER = 1e300  # a pivot that lets nothing through
 
@@ -40,6 +41,11 @@ class QR(DenseSolver):
     def __post_init__(self) -> None:
         if not 0 < self.cutoff < 1:
             raise CnfError(f"the cutoff of QR lies between 0 and 1; got {self.cutoff!r}")
+
+    def factor(self, matrix: Tensor | SparseMatrix, symmetric: bool = False) -> QRFactor:
+        found = super().factor(matrix, symmetric)
+        assert isinstance(found, QRFactor)
+        return found
 
     def begin(self, matrices: Sequence[Tensor], symmetric: bool) -> list[Begun]:
         return [self._begin(matrix) for matrix in matrices]

@@ -52,6 +52,7 @@ def find_structure(
     if not solver.sparse and sum(c.rows for c in constraints) * basis.size < LARGE:
         return None
     support = reach_of(evaluator)
+    assert support is not None
     places = [p.points for c in constraints for p in c.expanded()] + [g.points for g in evaluator.centres]
     key = (solver.sparse, support.requires_grad, fingerprint(places))
     if known is not None and known.key == key and (known.structure is None or known.structure.serves(support)):
