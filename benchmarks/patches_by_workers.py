@@ -221,6 +221,8 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
             alone.append(solve(problem, mesh, Here()))
             for name, executor in executors.items():
                 found[name].append(solve(problem, mesh, executor, weigh=k == rounds - 1))
+                walls = f"{found[name][-1].wall:.2f} s beside {alone[-1].wall:.2f} s"
+                print(f"  round {k + 1}: {name}, {walls}", flush=True)
         own = statistics.median(s.own for s in alone)
         certificate = alone[0].certificate
         print(f"  {certificate.conditions} conditions, worst {certificate.worst:.1e}, exact {certificate.exact}")
