@@ -1,11 +1,12 @@
 """Patches by workers: one process beside two, in processes here and on Dask, and what two free cores would make of it.
 
-    python -m benchmarks.patches_by_workers [plane] [cube] [--rounds 3] [--executors processes dask]
+    python -m benchmarks.patches_by_workers [plane] [cube] [--rounds 3] [--executors processes dask alone]
 
 Every round solves the same problem in one process, by one worker and by two, one after the other, so that whatever else
 the machine does meets all of them. Wall times mean little on a machine that has other work: processor seconds are
 beside them, those of this process (which does its part while workers wait, as a rule) and those of every piece, and
-the pieces are laid out anew on two cores that nobody else uses. Certificates must agree, and fields to rounding.
+the pieces are laid out anew on two cores that nobody else uses; `alone` does that with pieces done in this process, for
+machines that have no core to spare. Certificates must agree, and fields to rounding.
 """
 
 from __future__ import annotations
@@ -146,12 +147,29 @@ class Counting(Executor):
 
     @property
     def worked(self) -> float:
-        """Processor seconds of all workers, messages included."""
+        """Processor seconds of all workers; of those elsewhere with their messages."""
+        if isinstance(self.executor, OneByOne):
+            return sum(piece.seconds for run in self.runs for piece in run)
         return sum(last - first for first, last in self.clocks.values())
 
     def laid_out(self, cores: int) -> float:
         """Seconds that all pieces take on so many cores with nothing else to do, every one as soon as it can."""
         return sum(lay_out(run, cores) for run in self.runs)
+
+
+class OneByOne(Executor):
+    """This process, as if it were two workers: pieces and results go through messages, and one is done at a time."""
+
+    workers = 2
+
+    def run(self, work: Any, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
+        def sent(piece: Any) -> Any:
+            return pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(piece)))))
+
+        yield from Here().run(sent, pieces)
+
+    def share(self, value: Any) -> Shared[Any]:
+        return Here().share(value)
 
 
 def lay_out(run: list[Piece], cores: int) -> float:
@@ -190,7 +208,8 @@ def solve(problem: Problem, mesh: Mesh, executor: Executor, weigh: bool = False)
 
 def report(name: str, alone: list[Solved], found: list[Solved], executor: Executor) -> tuple[float, float]:
     """A line, and the speed-up that so many free cores would give, and the ratio of wall times."""
-    own = statistics.median(s.own for s in found)
+    inside = [s.account.worked if isinstance(executor, OneByOne) and s.account else 0.0 for s in found]
+    own = statistics.median(s.own - done for s, done in zip(found, inside, strict=True))
     accounts = [s.account for s in found if s.account is not None]
     worked = statistics.median(a.worked for a in accounts)
     pieces = statistics.median(a.laid_out(executor.workers) for a in accounts)
@@ -213,6 +232,8 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
         for kind, make in (("processes", Processes), ("Dask", Dask)):
             for count in (1, 2) if kind.lower() in kinds else ():
                 executors[f"{kind}, {count} worker{'s' * (count > 1)}"] = stack.enter_context(make(count))
+        if "alone" in kinds:
+            executors["this process, as if two"] = OneByOne()
         for executor in executors.values():  # started, and libraries loaded, before any clock runs
             list(executor.run(load, range(4 * executor.workers)))
         alone: list[Solved] = []
@@ -221,6 +242,8 @@ def run_case(case: Callable[[], tuple[Problem, Mesh]], rounds: int, kinds: list[
             alone.append(solve(problem, mesh, Here()))
             for name, executor in executors.items():
                 found[name].append(solve(problem, mesh, executor, weigh=k == rounds - 1))
+                walls = f"{found[name][-1].wall:.2f} s beside {alone[-1].wall:.2f} s"
+                print(f"  round {k + 1}: {name}, {walls}", flush=True)
         own = statistics.median(s.own for s in alone)
         certificate = alone[0].certificate
         print(f"  {certificate.conditions} conditions, worst {certificate.worst:.1e}, exact {certificate.exact}")
@@ -260,7 +283,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=list(CASES))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--executors", nargs="+", choices=["processes", "dask"], default=["processes", "dask"])
+    parser.add_argument("--executors", nargs="+", choices=["processes", "dask", "alone"], default=["processes", "dask"])
     given = parser.parse_args()
     torch.set_num_threads(1)
     return int(sum(run_case(CASES[name], given.rounds, given.executors) for name in given.cases) > 0)

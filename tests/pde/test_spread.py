@@ -178,8 +178,9 @@ def test_executors_given_to_the_solver(small: None):
     given = ConstrainedField(field.basis, field.constraints, solver=Patches(workers=Listed())).eval()
     check_same(field, (given.solution.expansion.weights, given.certificate))
     assert given.solution is given.solution and isinstance(given._cache[1].factor, SpreadFactor)
-    with pytest.raises(CnfError, match="workers are 1 to 256"):
-        ConstrainedField(field.basis, field.constraints, solver=Patches(workers=0)).eval().solve()
+    for wrong in (0, 257, True):
+        with pytest.raises(CnfError, match="workers are 1 to 256"):
+            Patches(workers=wrong)
 
 
 def test_guides_and_curved_patches(small: None):

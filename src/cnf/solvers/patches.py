@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cnf.errors import CnfError, SingularSystemError
 from cnf.execution import Executor
+from cnf.execution.processes import MOST
 from cnf.solvers.balls import Balls
 from cnf.solvers.solver import Method, power_of_two_scales
 
@@ -80,6 +81,8 @@ class Patches(Method):
             raise CnfError(f"follow_density is True or False, and True in mode 'blend' only; got {given}")
         if self.balls is not None and self.mode != "blend":
             raise CnfError(f"balls are for mode 'blend'; in mode {self.mode!r} every query has its own system")
+        if isinstance(self.workers, int) and (isinstance(self.workers, bool) or not 1 <= self.workers <= MOST):
+            raise CnfError(f"workers are 1 to {MOST}; got {self.workers!r}")
         if not math.isfinite(self.outside):
             raise CnfError(f"the value outside is a finite number; got {self.outside!r}")
         if not 1 < self.overlap <= 10:

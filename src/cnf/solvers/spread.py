@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cnf.execution import LATER, Executor, Failed, Here, map_arrays
+from cnf.execution import LATER, Executor, Failed, map_arrays
 from cnf.execution.sharing import file_arrays
 from cnf.solvers.branches import (
     Ascend,
@@ -46,12 +46,9 @@ PACE = 4e9  # operations a second, roughly
 EACH = 4  # branches for every worker: one that is slow, or lost, does not keep the others waiting for long
 
 
-def branches_worth(cells: int, unknowns: int, executor: Executor) -> int:
-    """How many branches there should be of cells with so many unknowns each; 1: it is done sooner in one process."""
-    if isinstance(executor, Here):
-        return 1
-    seconds = 5.0 * cells * unknowns**3 / PACE
-    return max(1, int(min(EACH * executor.workers, seconds // LEAST)))
+def most_branches(cells: int, unknowns: int) -> int:
+    """How many branches of cells with so many unknowns each are worth a piece; below 2: sooner done in one process."""
+    return int(5.0 * cells * unknowns**3 / PACE // LEAST)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from cnf.bases.basis import Basis, values_request
 from cnf.bases.piecewise import Piecewise, PiecewiseEvaluator
 from cnf.bases.ties import Tie
 from cnf.constraints import Constraint
-from cnf.execution import Executor, executor_in_use, open_executor
+from cnf.execution import Executor, Here, executor_in_use, open_executor
 from cnf.operators.expansion import Probe, Request
 from cnf.operators.forward import MultiIndex
 from cnf.operators.nonlinear import State
@@ -26,7 +26,7 @@ from cnf.solvers.marching import MarchedFactor, factored
 from cnf.solvers.metric import Metric
 from cnf.solvers.null_space import Ties
 from cnf.solvers.patches import Workers
-from cnf.solvers.spread import SpreadFactor, branches_worth
+from cnf.solvers.spread import EACH, SpreadFactor, most_branches
 from cnf.systems.formulation import (
     Account,
     Expansion,
@@ -61,17 +61,13 @@ class Tied(Formulation):
         sizes = len(basis.space.channels), basis.local_size
         plain = not basis.loose and basis.strengths is None
         large = basis.cells.count * math.prod(sizes) ** 2 > LARGE and plain
-        executor = executor_in_use() if self.workers is None else open_executor(self.workers)
-        branches = branches_worth(basis.cells.count, math.prod(sizes), executor)
-        reason = alone(basis) if branches > 1 else ""
-        branches = 1 if reason else branches
-        lazily = (basis.time is not None or large or branches > 1) and not torch.is_grad_enabled()
+        spread, reason = self._spread(basis, math.prod(sizes))
+        lazily = (basis.time is not None or large or spread is not None) and not torch.is_grad_enabled()
         system = gather(evaluator, constraints, (*basis.ties, *basis.loose), *sizes, lazily, basis.time)
         column = np.tile(self.smooth ** basis.degrees().astype(float), len(basis.space.channels))
         weight = torch.from_numpy(column)
         if lazily:
             later = guide_table(evaluator, basis.guides, *sizes, weight, FAINT / basis.guide_strength, basis.time)
-            spread = Spreading(executor, branches) if branches > 1 else None
             return TiedPlan(self, basis, evaluator, system, weight, later=later, spread=spread, reason=reason)
         guides = gather_guides(evaluator, basis.guides, *sizes, weight, basis.strengths)
         unit = column if guides is None else column * basis.guide_strength / FAINT
@@ -79,6 +75,18 @@ class Tied(Formulation):
         if loose is not None and guides is not None:
             guides = replace(guides, starts=np.append(guides.starts, [guides.starts[-1]] * len(loose.beside)))
         return TiedPlan(self, basis, evaluator, system, weight, guides, loose=loose, reason=reason)
+
+    def _spread(self, basis: Piecewise, unknowns: int) -> tuple[Spreading | None, str]:
+        """Workers, if there are any and it is worth it; else why not, if that is worth a word."""
+        given = executor_in_use() if self.workers is None else self.workers
+        most = most_branches(basis.cells.count, unknowns)
+        if most < 2 or isinstance(given, Here) or (isinstance(given, int) and given == 1):
+            return None, ""
+        reason = alone(basis)
+        if reason:
+            return None, reason
+        executor = open_executor(given)
+        return Spreading(executor, min(most, EACH * executor.workers)), ""
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
