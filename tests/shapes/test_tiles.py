@@ -279,14 +279,14 @@ def test_the_command_chooses(tmp_path: Path, capsys: pytest.CaptureFixture):
     cloud, mesh = tmp_path / "cloud.npy", tmp_path / "mesh.ply"
     np.save(cloud, np.concatenate(torus(2200), axis=1))
     asked = ["reconstruct", str(cloud), "--out", str(mesh), "--resolution", str(COARSE), "--memory"]
-    assert command([*asked, "470MB"]) == 0
+    assert command([*asked, "370MB"]) == 0
     numbers = json.loads(mesh.with_suffix(".json").read_text())
-    assert numbers["mesh"]["watertight"] and numbers["certificate"]["exact"] and numbers["settings"]["memory"] == 4.7e8
+    assert numbers["mesh"]["watertight"] and numbers["certificate"]["exact"] and numbers["settings"]["memory"] == 3.7e8
     assert "watertight, 1 part, Euler number 0" in capsys.readouterr().out
     assert not mesh.with_suffix(".html").exists()
     for options, said in (
         (["much"], "memory is a number with a unit"),
-        (["470MB", "--sharp"], "--sharp: not for clouds that need more"),
+        (["370MB", "--sharp"], "--sharp: not for clouds that need more"),
     ):
         assert command([*asked, *options]) == 1
         told = capsys.readouterr().err
