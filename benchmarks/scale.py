@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale [--rates benchmarks/measured_rates.json]
 
-In comes a small file of what was measured: processor seconds and bytes per point of every step of the work, the cost of
-giving out a piece, of a network, of a disk. Out goes a table: the graph of the work for so many points, its pieces given
-out in order to so many workers as they become free, each waiting for its data. docs/scale.md has what it prints.
+In comes a small file of what was measured: processor seconds and bytes per point of every step of the work, the cost
+of giving out a piece, of a network, of a disk. Out goes a table: the graph of the work for so many points, its pieces
+given out in order to so many workers as they become free, each waiting for its data. docs/scale.md has what it prints.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
+from cnf.cli.main import run as command
 from cnf.errors import CnfError, FileError
 from cnf.execution import Dask, Here
 from cnf.meshes.mesh import Mesh
@@ -280,6 +282,25 @@ def test_sizes_of_memory():
         choose_sizes(1e9, 10**6, 7)
     assert choose_sizes(4e9, None, 7).part == 50_000 and choose_sizes(6e8, None, 7).part < 50_000
     assert fits(100_000, 4e9) and not fits(20_000_000, 4e9)
+
+
+def test_the_command_chooses(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """A limit below what 2200 points take: tiles, the mesh and its numbers; a bad one, or what needs all: one line."""
+    cloud, mesh = tmp_path / "cloud.npy", tmp_path / "mesh.ply"
+    np.save(cloud, np.concatenate(torus(2200), axis=1))
+    asked = ["reconstruct", str(cloud), "--out", str(mesh), "--resolution", str(COARSE), "--memory"]
+    assert command([*asked, "370MB"]) == 0
+    numbers = json.loads(mesh.with_suffix(".json").read_text())
+    assert numbers["mesh"]["watertight"] and numbers["certificate"]["exact"] and numbers["settings"]["memory"] == 3.7e8
+    assert "watertight, 1 part, Euler number 0" in capsys.readouterr().out
+    assert not mesh.with_suffix(".html").exists()
+    for options, said in (
+        (["much"], "memory is a number with a unit"),
+        (["370MB", "--sharp"], "--sharp: not for clouds that need more"),
+    ):
+        assert command([*asked, *options]) == 1
+        told = capsys.readouterr().err
+        assert said in told and len(told.splitlines()) == 1
 
 
 SCRIPT = """

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cnf.shapes.planar.curve import PlanarCurve, fit_curve
     from cnf.shapes.reconstruction.reconstruct import Reconstruction, reconstruct
     from cnf.shapes.report.results import Look, write_results
+    from cnf.shapes.tiles.run import TiledReconstruction, reconstruct_tiles
 
 __getattr__, __dir__ = late_names(
     __name__,
@@ -36,6 +37,7 @@ __getattr__, __dir__ = late_names(
             "cnf.shapes.planar.curve": "PlanarCurve fit_curve",
             "cnf.shapes.reconstruction.reconstruct": "Reconstruction reconstruct",
             "cnf.shapes.report.results": "Look write_results",
+            "cnf.shapes.tiles.run": "TiledReconstruction reconstruct_tiles",
         }
     ),
 )
@@ -47,6 +49,7 @@ __all__ = [
     "PointCloud",
     "Prepared",
     "Reconstruction",
+    "TiledReconstruction",
     "estimate_normals",
     "find_flipped",
     "fit_curve",
@@ -56,6 +59,7 @@ __all__ = [
     "read_cloud",
     "read_mesh",
     "reconstruct",
+    "reconstruct_tiles",
     "sample_knot",
     "thin",
     "write_cloud",

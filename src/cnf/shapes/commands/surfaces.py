@@ -201,6 +201,7 @@ def refuse_whole(options: list[str], memory: str) -> None:
 def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
     """Reconstruct by tiles on disk, with a display of the steps; the mesh and its numbers are written."""
     from cnf.reports.progress import part
+    from cnf.shapes.report.results import NUMBERS, find_earlier
     from cnf.shapes.report.summary import summarise, write_summary
     from cnf.shapes.tiles.folder import Folder
     from cnf.shapes.tiles.run import reconstruct_tiles
@@ -217,7 +218,10 @@ def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
     for note in dict.fromkeys(made.notes):
         say(f"note: {note}")
     say(f"\n{summarise(made)}")
-    numbers = write_summary(made, target.with_suffix(".json"))
+    numbers = target.with_suffix(NUMBERS)
+    for file in find_earlier(target, [target, numbers]):
+        file.unlink(missing_ok=True)
+    write_summary(made, numbers)
     say(f"\nwritten: {target}, {numbers}")
     check_exact(made)
 
