@@ -350,13 +350,11 @@ class EncodedKernel:
                 v = v.expand(count, -1)[:, None].expand(-1, number, -1).flatten(0, 1)
             own[index] = v
         other = centres[None].expand(count, -1, -1).flatten(0, 1)
-        asked = [
-            Request(
-                r.channel,
-                {a: w if w.dim() == 0 else w[:, None].expand(-1, number).flatten() for a, w in r.weights.items()},
-            )
-            for r in requests
-        ]
+
+        def follow(weight: Tensor) -> Tensor:
+            return weight if weight.dim() == 0 else weight[:, None].expand(-1, number).flatten()
+
+        asked = [Request(r.channel, {a: follow(w) for a, w in r.weights.items()}) for r in requests]
         pairs = self._of_pairs(own, other, indices, asked)  # (P N, K, 1)
         return pairs[:, :, 0].unflatten(0, (count, number)).transpose(1, 2)
 

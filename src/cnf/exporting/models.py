@@ -65,9 +65,8 @@ def onnx_bytes(module: FieldModule, example: Tensor) -> bytes:
     """An ONNX program."""
     names = {"input_names": ["points"], "output_names": ["values"]}
     with redirect_stdout(io.StringIO()):
-        program = torch.onnx.export(
-            module, (example,), dynamo=True, dynamic_shapes=any_number(), verbose=False, **names
-        )
+        options = {"dynamo": True, "dynamic_shapes": any_number(), "verbose": False}
+        program = torch.onnx.export(module, (example,), **options, **names)  # type: ignore[arg-type]
     assert program is not None
     return program.model_proto.SerializeToString()
 
