@@ -57,7 +57,7 @@ class SumsOfCells(nn.Module):
         for k, corner in enumerate(self.corners):
             there = self.at_corner[cell] == k
             if is_looked_into():
-                away = torch.where(there[:, None], points, points.new_tensor(corner.elsewhere))  # type: ignore[arg-type]
+                away = torch.where(there[:, None], points, points.new_tensor(corner.elsewhere))
                 found = found + torch.where(there[:, None], corner(away, z, half, self.singular[cell]), 0.0)
                 continue
             rows = torch.nonzero(there)[:, 0]
