@@ -81,7 +81,7 @@ def test_arrays(saved, tmp_path):
     with np.load(tmp_path / "grid.npz") as arrays:
         x, y = np.meshgrid(arrays["x"], arrays["y"], indexing="ij")
         want = field(torch.from_numpy(np.stack([x.ravel(), y.ravel()], axis=1))).detach().numpy()
-        assert arrays["x"][[0, -1]] == pytest.approx([POINTS[:, 0].min(), POINTS[:, 0].max()])
+        assert arrays["x"][[0, -1]] == pytest.approx([float(POINTS[:, 0].min()), float(POINTS[:, 0].max())])
         for k, name in enumerate("uv"):
             assert np.abs(arrays[name].ravel() - want[:, k]).max() <= 1e-12
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import final
 
 import torch
@@ -160,9 +160,9 @@ class Solution:
 
     def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
         """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows), or (..., D)."""
-        if isinstance(x, Tensor) and x.dim() > 2:
-            return self._each(partial(self.apply, asked, **coefficients), x)
         operator = self.space.operator(asked, **coefficients)
+        if isinstance(x, Tensor) and x.dim() > 2:
+            return self._each(lambda points: self.apply(operator, points), x)
         if isinstance(operator, NonlinearOperator):
             points = self._points(x)
             with without_autocast(points.device):

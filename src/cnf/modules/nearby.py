@@ -24,6 +24,8 @@ PAIRS = 2**16  # of a point and a function that may reach it, at once
 class SumsOfNearSources(nn.Module):
     """Derivatives of one kernel with compact support, (P, D) -> (P, C)."""
 
+    kernel: KernelProfile
+
     def __init__(self, expansion: LocalExpansion):
         super().__init__()
         evaluator, self.channels = expansion.evaluator, expansion.channels
