@@ -134,7 +134,7 @@ class ConstrainedField(nn.Module):
         return work()  # from here: warnings name who asked for the solve
 
     def forward(self, x: Tensor) -> Tensor:
-        """(P, D) -> (P, C)."""
+        """(P, D) -> (P, C), or (..., D) -> (..., C)."""
         return (self.solve() if self.training else self.solution)(x)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import final
@@ -87,7 +87,9 @@ class Solution:
         return f"Solution({names}; {functions}{known})"
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(P, D) -> (P, C)."""
+        """(P, D) -> (P, C); points of any more dimensions, (..., D) -> (..., C)."""
+        if isinstance(x, Tensor) and x.dim() > 2:
+            return self._each(self, x)
         points = self._points(x)
         if not points.shape[0]:
             return points.new_zeros(0, len(self.space.channels))
@@ -164,8 +166,10 @@ class Solution:
         return replace(self, expansion=expansion, base=base, constraints=constraints, made_up=made_up, spot_check=None)
 
     def apply(self, asked: Asked, x: Tensor, **coefficients: object) -> Tensor:
-        """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows)."""
+        """Any operator (LaTeX or built in Python) on the field at any points: (P, D) -> (P, rows), or (..., D)."""
         operator = self.space.operator(asked, **coefficients)
+        if isinstance(x, Tensor) and x.dim() > 2:
+            return self._each(lambda points: self.apply(operator, points), x)
         if isinstance(operator, NonlinearOperator):
             points = self._points(x)
             with without_autocast(points.device):
@@ -178,6 +182,12 @@ class Solution:
         with without_autocast(points.device):
             probes = expand(operator, points, self._rules(operator, points))
             return self.applied(probes, (points.shape[0], len(operator.rows)))
+
+    def _each(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """A function of points (P, D) for points (..., D)."""
+        if x.shape[-1] != len(self.space.coordinates):
+            self._points(x)  # refuses them
+        return function(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
 
     def _rules(self, operator: Operator, points: Tensor) -> Rules:
         """Rules for integrals over this field."""

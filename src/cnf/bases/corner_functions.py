@@ -52,12 +52,9 @@ class CornerFunctions:
     lower: tuple[int, ...] = ()  # none: all channels have the same exponents
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("centre", tuple(map(float, self.centre))),
-            ("start", float(self.start)),
-            ("end", float(self.end)),
-        ):
-            object.__setattr__(self, name, value)  # plain numbers, which compilers can read
+        object.__setattr__(self, "centre", tuple(map(float, self.centre)))  # plain numbers, which compilers can read
+        object.__setattr__(self, "start", float(self.start))
+        object.__setattr__(self, "end", float(self.end))
         count = len(self.exponents)
         if self.profiles.ndim != 4 or self.profiles.shape[:2] != (count, 2) or self.parts.shape != (count,):
             raise BasisError("corner functions have one exponent, one profile and one part each")

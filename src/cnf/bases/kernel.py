@@ -354,22 +354,12 @@ class EncodedKernel:
         """`_of_pairs` of every point with every centre, (P, K, N)."""
         value = phi[indices[0]]
         assert value is not None
-        count, number = value.shape[0], centres.shape[0]
-        own: Bundle = {}
-        for index, v in phi.items():
-            if v is not None:
-                v = v.expand(count, -1)[:, None].expand(-1, number, -1).flatten(0, 1)
-            own[index] = v
-        other = centres[None].expand(count, -1, -1).flatten(0, 1)
-        asked = [
-            Request(
-                r.channel,
-                {a: w if w.dim() == 0 else w[:, None].expand(-1, number).flatten() for a, w in r.weights.items()},
-            )
-            for r in requests
-        ]
-        pairs = self._of_pairs(own, other, indices, asked)  # (P N, K, 1)
-        return pairs[:, :, 0].unflatten(0, (count, number)).transpose(1, 2)
+        shape = value.shape[0], centres.shape[0]
+        p, q = (torch.arange(n, device=value.device) for n in shape)
+        p, q = p[:, None].expand(shape).flatten(), q.expand(shape).flatten()
+        own: Bundle = {i: None if v is None else v.expand(shape[0], -1)[p] for i, v in phi.items()}
+        pairs = self._of_pairs(own, centres[q], indices, at_pairs(requests, p, q))  # (P N, K, 1)
+        return pairs[:, :, 0].unflatten(0, shape).transpose(1, 2)
 
     def _derivative(self, slope: Tensor | None, square: Tensor | None, centres: Tensor, count: int) -> Tensor | None:
         """square - 2 slope.c as one product."""

@@ -63,10 +63,15 @@ def export_bytes(module: FieldModule, example: Tensor) -> bytes:
 
 def onnx_bytes(module: FieldModule, example: Tensor) -> bytes:
     """An ONNX program."""
-    names = {"input_names": ["points"], "output_names": ["values"]}
     with redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
-            module, (example,), dynamo=True, dynamic_shapes=any_number(), verbose=False, **names
+            module,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=any_number(),
+            input_names=["points"],
+            output_names=["values"],
+            verbose=False,
         )
     assert program is not None
     return program.model_proto.SerializeToString()

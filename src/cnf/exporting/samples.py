@@ -40,8 +40,8 @@ def write_sample(solution: Solution, path: object, to: str, points: int | None =
         raise CnfError(f"a field on a grid is written as npz, vtk or gltf; got {to!r}")
     if len(axes) != 2:
         raise CnfError(
-            f"glTF holds surfaces: fields of two coordinates, coloured by their first channel; this one has {len(axes)}. "
-            "Write it as vtk or npz"
+            f"glTF holds surfaces: fields of two coordinates, coloured by their first channel; this one has "
+            f"{len(axes)}. Write it as vtk or npz"
         )
     return write_surface(path, plane(axes, values_on(solution, axes)))
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cnf.bases.basis import values_request
-from cnf.bases.kernels import Wendland
+from cnf.bases.kernels import KernelProfile, Wendland
 from cnf.bases.local import LocalEvaluator, SourceEvaluator
 from cnf.bases.looked_into import is_looked_into
 from cnf.modules.bins import FINER, Bins
@@ -35,18 +35,18 @@ class SumsOfBalls(nn.Module):
         self.bump = Wendland(SMOOTHNESS // 2, 1.0, dimension=max(3, dimension)).to(like.dtype).requires_grad_(False)
         self.register_buffer("centres", _filled_up(torch.from_numpy(cover.centres)).to(like.dtype))
         self.register_buffer("inverse", _filled_up(1 / torch.from_numpy(cover.radii)).to(like.dtype))
-        fields: list[nn.Module] = []
+        fields: list[_Members] = []
         for block, stations in zip(expansion.cells, expansion.members, strict=True):
             for k, copy in enumerate(block.layout.copies):
                 for members in stations:
                     fields.append(_fields_of(expansion, members, k, tuple(copy.channels)))
-        self.fields = nn.ModuleList(fields)
+        self.fields, self.most = nn.ModuleList(fields), max(own.most for own in fields)
 
     def forward(self, points: Tensor) -> Tensor:
         width = self.bins.width
         if all(_blocks_serve(own, points) for own in self.fields):
             return in_pieces(self._piece, points, width, QUERIES * width)
-        return in_pieces(self._piece, points, width * max(own.most for own in self.fields))  # type: ignore[type-var]
+        return in_pieces(self._piece, points, width * self.most)
 
     def _piece(self, points: Tensor) -> Tensor:
         ball = self.bins(points)  # (P, B)
@@ -111,6 +111,7 @@ class _Members(nn.Module):
 class _Sources(_Members):
     """Derivatives of one kernel."""
 
+    kernel: KernelProfile
     places: Tensor  # (T + 1, m, D)
 
     def __init__(self, expansion: BlendedExpansion, members: Members, copy: int, of: tuple[int, ...]):
@@ -173,7 +174,7 @@ def _blocks_serve(fields: nn.Module, points: Tensor) -> bool:
     return own is not None and plain and not is_looked_into() and not learnt
 
 
-def _fields_of(expansion: BlendedExpansion, members: Members, copy: int, of: tuple[int, ...]) -> nn.Module:
+def _fields_of(expansion: BlendedExpansion, members: Members, copy: int, of: tuple[int, ...]) -> _Members:
     kind = _Sources if isinstance(expansion.evaluator, SourceEvaluator) else _Functions
     return kind(expansion, members, copy, of)
 

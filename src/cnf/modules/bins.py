@@ -49,10 +49,8 @@ class Bins(nn.Module):
     def forward(self, points: Tensor) -> Tensor:
         """(P, D) -> (P, width), `count` where there is none."""
         place = torch.floor((points - self.origin) * self.inverse)
-        number, inside = (
-            torch.zeros_like(place[:, 0], dtype=torch.int64),
-            torch.ones_like(place[:, 0], dtype=torch.bool),
-        )
+        number = torch.zeros_like(place[:, 0], dtype=torch.int64)
+        inside = torch.ones_like(number, dtype=torch.bool)
         for k, size in enumerate(self.shape):
             inside = inside & (place[:, k] >= 0) & (place[:, k] < size)
             along = torch.nan_to_num(place[:, k]).clamp(0, size - 1)
@@ -64,7 +62,7 @@ class Bins(nn.Module):
 class _Arranged:
     """The grid as arrays."""
 
-    def __init__(self, places: np.ndarray, radii: np.ndarray, boxes: int):
+    def __init__(self, places: np.ndarray, radii: np.ndarray, boxes: float):
         self.side = float(np.median(radii)) / boxes
         low, high = (places - radii[:, None]).min(axis=0), (places + radii[:, None]).max(axis=0)
         self.origin = low - self.side / 2
@@ -110,7 +108,7 @@ class _Arranged:
 
 def _arranged(places: np.ndarray, radii: np.ndarray, fine: tuple[int, ...]) -> _Arranged:
     """The finest grid that is small enough."""
-    boxes: float
+
     for boxes in (*fine, *(2.0**-k for k in range(1, 40))):
         found = _Arranged(places, radii, boxes)
         if found.fits(radii) and found.fill(places, radii):

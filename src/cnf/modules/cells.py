@@ -1,4 +1,4 @@
-"""Sums over the functions of the cell that a point lies in: polynomials, chosen functions, those of corners and edges."""
+"""Sums over the functions of the cell that a point lies in: polynomials, chosen ones, those of corners and edges."""
 
 from __future__ import annotations
 
@@ -42,10 +42,8 @@ class SumsOfCells(nn.Module):
         self.register_buffer("half_sides", ((high - low) / 2).to(weights.dtype))
         self.register_buffer("weights", self.functions.filled_up(weights[:, :known]))
         self.register_buffer("singular", weights[:, known:].clone())
-        none = np.full(evaluator.cells.count, -1)
-        self.register_buffer(
-            "at_corner", torch.from_numpy(none if evaluator.at_corner is None else evaluator.at_corner)
-        )
+        corner = np.full(evaluator.cells.count, -1) if evaluator.at_corner is None else evaluator.at_corner
+        self.register_buffer("at_corner", torch.from_numpy(corner))
         self.corners = nn.ModuleList([Singular(corner, self.channels) for corner in evaluator.corners])
 
     def forward(self, points: Tensor) -> Tensor:
@@ -59,7 +57,7 @@ class SumsOfCells(nn.Module):
         for k, corner in enumerate(self.corners):
             there = self.at_corner[cell] == k
             if is_looked_into():
-                away = torch.where(there[:, None], points, points.new_tensor(corner.elsewhere))  # type: ignore[arg-type]
+                away = torch.where(there[:, None], points, points.new_tensor(corner.elsewhere))
                 found = found + torch.where(there[:, None], corner(away, z, half, self.singular[cell]), 0.0)
                 continue
             rows = torch.nonzero(there)[:, 0]
@@ -113,12 +111,12 @@ class Singular(nn.Module):
 
     def __init__(self, functions: CornerFunctions | EdgeFunctions, channels: int):
         super().__init__()
-        dimension = 2 if isinstance(functions, CornerFunctions) else 3
+        if isinstance(functions, CornerFunctions):
+            dimension, centres = 2, [functions.centre]
+        else:
+            dimension, centres = 3, [edge.across.centre for edge in functions.edges]
         self.functions, self.count = functions, functions.count
-        self.elsewhere = [0.0] * dimension  # where no function bends without limit
-        centres = (
-            [functions.centre] if isinstance(functions, CornerFunctions) else [e.across.centre for e in functions.edges]
-        )
+        # Away from all of them, where no function bends without limit.
         self.elsewhere = [1.0 + max(abs(v) for centre in centres for v in centre)] * dimension
         self.derivatives = Frozen([functions.derivative((0,) * dimension, c) for c in range(channels)])
 

@@ -35,7 +35,8 @@ class FieldModule(nn.Module):
         width = len(self.coordinates)
         if x.dim() == 0 or x.shape[-1] != width:
             raise ConstraintError(
-                f"points of shape {tuple(x.shape)} given; expected (..., {width}), columns {', '.join(self.coordinates)}"
+                f"points of shape {tuple(x.shape)} given; expected (..., {width}), columns "
+                f"{', '.join(self.coordinates)}"
             )
         points = x.reshape(-1, width).to(self.like.dtype)
         if is_recorded():

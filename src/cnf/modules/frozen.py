@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from cnf.errors import CnfError
 
 PLAIN = (int, float, complex, str, bool, type(None), torch.dtype)
 Pattern = tuple[Any, ...]
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Frozen(nn.Module):
@@ -80,7 +81,7 @@ class Frozen(nn.Module):
         return given(**{name: self._made(item) for name, item in zip(pattern[2], pattern[3], strict=True)})
 
 
-def copy_of(module: nn.Module) -> nn.Module:
+def copy_of(module: Module) -> Module:
     """A copy without gradients, whatever graph its tensors are part of."""
     memo: dict[int, Any] = {}
     for part in module.modules():

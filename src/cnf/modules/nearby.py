@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -22,19 +24,23 @@ PAIRS = 2**16  # of a point and a function that may reach it, at once
 class SumsOfNearSources(nn.Module):
     """Derivatives of one kernel with compact support, (P, D) -> (P, C)."""
 
+    kernel: KernelProfile
+
     def __init__(self, expansion: LocalExpansion):
         super().__init__()
         evaluator, self.channels = expansion.evaluator, expansion.channels
         assert isinstance(evaluator, SourceEvaluator)
         groups = SourceSums.of(evaluator, expansion.weights, set(range(self.channels))).groups
         self.kernel = copy_of(evaluator.kernel).requires_grad_(False)
-        self.groups = nn.ModuleList([NearSources(evaluator, group) for group in groups])
+        near = [NearSources(evaluator, group) for group in groups]
+        self.groups, self.width = nn.ModuleList(near), max(1, sum(group.bins.width for group in near))
 
     def forward(self, points: Tensor) -> Tensor:
-        return in_pieces(self._piece, points, sum(group.bins.width for group in self.groups))
+        return in_pieces(self._piece, points, self.width)
 
     def _piece(self, points: Tensor) -> Tensor:
-        parts = [group.sums(self.kernel, points, self.channels) for group in self.groups]
+        near: list[NearSources] = list(self.groups)  # type: ignore[arg-type]
+        parts = [group.sums(self.kernel, points, self.channels) for group in near]
         return total(parts) if parts else points.new_zeros(points.shape[0], self.channels)
 
 
@@ -122,7 +128,7 @@ def bins_of(evaluator: LocalEvaluator, centres: Tensor) -> Bins:
     return Bins(where, torch.ones(len(where), dtype=torch.float64).numpy(), scale)
 
 
-def in_pieces(piece, points: Tensor, width: int, pairs: int = PAIRS) -> Tensor:
+def in_pieces(piece: Callable[[Tensor], Tensor], points: Tensor, width: int, pairs: int = PAIRS) -> Tensor:
     """`piece` (P, D) -> (P, C), a few points at a time; NaN where a point is not finite, as the field has it."""
     if is_looked_into() or (torch.is_grad_enabled() and points.requires_grad):
         found = piece(points)
