@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "show_signature": False,
     "min_reported_time": 1e9,
     "capture_repr": (),
     "copyfile_regex": "",

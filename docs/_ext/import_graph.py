@@ -20,26 +20,28 @@ FACE = {
     "encoders",
     "losses",
 }  # public names of what lies elsewhere
-SMALL = {"errors", "late", "telling", "threads", "version", "stopping", "loading", "implicit", "settling"}
+SMALL = {"errors", "late", "telling", "threads", "version"}
+FIELD = {"solution", "settling", "solving", "stopping", "implicit", "newton", "nonlinear", "field", "loading"}
 WIDTH, HEIGHT, GAP, ROW = 108, 34, 16, 74
 
 
-def part(words: tuple[str, ...]) -> str:
-    return words[0]
+def part(name: str) -> str:
+    """The part that a folder or file belongs to; the files around the field are one."""
+    return "field" if name in FIELD else name
 
 
 def edges() -> dict[str, set[str]]:
     """{part: parts that it imports}, without those that every part uses."""
     found: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
-        own = part(file.relative_to(SOURCE).with_suffix("").parts)
+        own = part(file.relative_to(SOURCE).with_suffix("").parts[0])
         if own in FACE | SMALL:
             continue
         used = found.setdefault(own, set())
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cnf"):
                 words = node.module.split(".")[1:] or [alias.name for alias in node.names]
-                used |= {words[0]} - FACE - SMALL - {own}
+                used |= {part(words[0])} - FACE - SMALL - {own}
     return {own: {name for name in used if name in found} for own, used in found.items()}
 
 

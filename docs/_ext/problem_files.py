@@ -33,6 +33,7 @@ class ProblemGallery(Directive):
 
     def run(self) -> list[nodes.Node]:
         lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ""]
+        self.state.document.settings.env.note_dependency(__file__)
         for file in sorted(FILES.glob("*.toml")):
             self.state.document.settings.env.note_dependency(str(file))
             lines += card(file)
