@@ -9,12 +9,13 @@ PEERS := .venv-peers
 BIN  := $(VENV)/bin
 RUN  := $(VENV)/.installed-run
 DEV  := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-peers bench-nonlinear bench-engineering clean distclean
+.PHONY: help demo test lint docs linkcheck bench bench-peers bench-nonlinear bench-engineering clean distclean
 
 help: ## list the targets
 	@echo "make <target> [PYTHON=python3.12]"
@@ -33,6 +34,13 @@ lint: $(DEV) ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS) ## build the site in build/site; warnings and dead links are errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html -d build/doctrees docs build/site
+	@echo "build/site/index.html"
+
+linkcheck: $(DOCS) ## look at every address elsewhere that the pages link to (needs a network)
+	$(BIN)/sphinx-build -q -b linkcheck -d build/doctrees docs build/linkcheck
+
 bench: $(RUN) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
@@ -47,7 +55,7 @@ bench-engineering: $(RUN) $(PEERS)/skfem/.installed $(PEERS)/deepxde/.installed 
 	$(BIN)/python -m benchmarks.engineering $(PEERS_ARGS)
 
 clean: ## remove caches, build products and the demo's output; keep .venv
-	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis results/demo
+	rm -rf build dist docs/gallery src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis results/demo
 	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove .venv and the environments of other packages as well
@@ -69,6 +77,11 @@ $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing cnf with its test and lint tools (a minute or two)"
 	@$(PIP) install -qq -c constraints.txt -e '.[dev]'
+	@touch $(RUN) $@
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing cnf with what builds its site (a minute)"
+	@$(PIP) install -qq -c constraints.txt -e '.[docs]'
 	@touch $(RUN) $@
 
 # What each of the other packages needs, and one rule for all.

@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # of the tutorials, which run in processes of their own
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other cost more than they bring here
 
 project = "cnf"
 author = "The cnf authors"
@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "show_signature": False,
     "min_reported_time": 1e9,
     "capture_repr": (),
     "copyfile_regex": "",

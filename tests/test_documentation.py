@@ -56,7 +56,7 @@ def on_pages() -> set[int]:
     """What the pages of the reference show, by identity."""
     found = set()
     for page in (DOCS / "reference").glob("*.md"):
-        for dotted in re.findall(r"^\.\. auto(?:class|function|data):: (\S+)$", page.read_text(), flags=re.M):
+        for dotted in re.findall(r"^\.\. (?:auto(?:class|function)|py:data):: (\S+)$", page.read_text(), flags=re.M):
             package, name = dotted.rsplit(".", 1)
             found.add(id(getattr(importlib.import_module(package), name)))
     return found
@@ -136,7 +136,7 @@ def links() -> list[tuple[Path, str]]:
     pages = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     found = []
     for page in pages:
-        text = re.sub(r"^(`{3,}).*?^\1", "", page.read_text(), flags=re.M | re.S)
+        text = re.sub(r"^(`{3,}).*?^\1|^ {4}.*?$", "", page.read_text(), flags=re.M | re.S)
         targets = re.findall(r"(?<!`)\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text))
         found += [(page, target) for target in targets if not re.match(r"[a-z]+:", target)]
     return found
@@ -182,3 +182,31 @@ def test_code_of_the_pages_is_python() -> None:
             ast.parse("\n".join(lines))
         except SyntaxError as error:
             pytest.fail(f"{page}: {error}\n{code}")
+
+
+RUN = ["start.md", "concepts.md", "faq.md"]
+INSTALLED = {"torch", "cnf", "numpy"}
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_examples_of_pages(name: str) -> None:
+    """What a page shows after `>>>` is what comes out, errors and their advice to the letter."""
+    text = re.sub(r"^```.*$", "", (DOCS / name).read_text(), flags=re.M)
+    test = doctest.DocTestParser().get_doctest(text, {"cnf": cnf, "torch": torch}, name, name, 0)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=told.append)
+    assert not told, "".join(told)
+
+
+@pytest.mark.parametrize("name", ["start.md", "recipes.md"])
+def test_programs_of_pages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs of a page run one after the other, but for those that ask for packages that need not be there."""
+    known: dict = {}
+    for code in re.findall(r"^```python\n(.*?)^```", (DOCS / name).read_text(), flags=re.M | re.S):
+        asked = {n.split(".")[0] for n in re.findall(r"^(?:import|from) (\S+)", code, flags=re.M)}
+        if asked <= INSTALLED and "tensorboard" not in code:
+            exec(compile(code, name, "exec"), known)
+    printed = capsys.readouterr().out
+    assert "False" not in printed
+    assert "True" in printed
+    assert name != "start.md" or "-0.98999" in printed

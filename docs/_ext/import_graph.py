@@ -11,27 +11,37 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "cnf"
-FACE = {"__init__", "moved", "domains", "tuning", "kernels", "encoders", "losses"}  # public names of what lies elsewhere
-SMALL = {"errors", "late", "telling", "threads", "version", "stopping", "loading", "implicit", "settling"}
+FACE = {
+    "__init__",
+    "moved",
+    "domains",
+    "tuning",
+    "kernels",
+    "encoders",
+    "losses",
+}  # public names of what lies elsewhere
+SMALL = {"errors", "late", "telling", "threads", "version"}
+FIELD = {"solution", "settling", "solving", "stopping", "implicit", "newton", "nonlinear", "field", "loading"}
 WIDTH, HEIGHT, GAP, ROW = 108, 34, 16, 74
 
 
-def part(words: tuple[str, ...]) -> str:
-    return words[0]
+def part(name: str) -> str:
+    """The part that a folder or file belongs to; the files around the field are one."""
+    return "field" if name in FIELD else name
 
 
 def edges() -> dict[str, set[str]]:
     """{part: parts that it imports}, without those that every part uses."""
     found: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
-        own = part(file.relative_to(SOURCE).with_suffix("").parts)
+        own = part(file.relative_to(SOURCE).with_suffix("").parts[0])
         if own in FACE | SMALL:
             continue
         used = found.setdefault(own, set())
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cnf"):
                 words = node.module.split(".")[1:] or [alias.name for alias in node.names]
-                used |= {words[0]} - FACE - SMALL - {own}
+                used |= {part(words[0])} - FACE - SMALL - {own}
     return {own: {name for name in used if name in found} for own, used in found.items()}
 
 
@@ -42,7 +52,9 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     def below(name: str) -> frozenset[str]:
         return frozenset().union(*({other} | below(other) for other in graph[name]))
 
-    return {own: {name for name in used if not any(name in below(o) for o in used - {name})} for own, used in graph.items()}
+    return {
+        own: {name for name in used if not any(name in below(o) for o in used - {name})} for own, used in graph.items()
+    }
 
 
 def levels(graph: dict[str, set[str]]) -> dict[str, int]:
@@ -81,7 +93,9 @@ def drawing() -> str:
         for other in sorted(used):
             to, down = at[other]
             bend = (down - y) / 2
-            lines.append(f'<path d="M {x} {y + HEIGHT / 2} C {x} {y + bend}, {to} {down - bend}, {to} {down - HEIGHT / 2}"/>')
+            lines.append(
+                f'<path d="M {x} {y + HEIGHT / 2} C {x} {y + bend}, {to} {down - bend}, {to} {down - HEIGHT / 2}"/>'
+            )
     boxes = [
         f'<rect x="{x - WIDTH / 2}" y="{y - HEIGHT / 2}" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
         f'<text x="{x}" y="{y + 4.5}">{name}</text>'
@@ -89,7 +103,7 @@ def drawing() -> str:
     ]
     return (
         f'<svg class="import-graph" role="img" aria-label="parts of cnf and their imports" '
-        f'viewBox="{left} {-HEIGHT / 2 - 4} {right - left} {high}"><g class="arrows">{"".join(lines)}</g>{"".join(boxes)}</svg>'
+        f'viewBox="{left} {-HEIGHT / 2 - 4} {right - left} {high}">{"".join(lines)}{"".join(boxes)}</svg>'
     )
 
 
