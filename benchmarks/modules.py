@@ -1,8 +1,8 @@
 """Modules beside the fields they were made of: largest differences, and processor time per query.
 
-`python -m benchmarks.modules [NAME ...]` prints a row per basis: the module as it is, exported, traced and under vmap against the
-field, relative to 1 + |value|; slopes by jacrev against the field's own; ONNX in single precision where onnxruntime is
-installed; then milliseconds of processor time for 2,000 points, of the field and of the module.
+`python -m benchmarks.modules [NAME ...]` prints a row per basis: the module as it is, exported, traced and under vmap
+against the field, relative to 1 + |value|; slopes by jacrev against the field's own; ONNX in single precision where
+onnxruntime is installed; then milliseconds of processor time for 2,000 points, of the field and of the module.
 """
 
 from __future__ import annotations
