@@ -1,16 +1,17 @@
 """Modules beside the fields they were made of: largest differences, and processor time per query.
 
-`python -m benchmarks.modules` prints a row per basis: the module as it is, exported, traced and under vmap against the
-field, relative to 1 + |value|; slopes by jacrev against the field's own; ONNX in single precision where onnxruntime is
-installed; then milliseconds of processor time for 2,000 points, of the field and of the module.
+`python -m benchmarks.modules [NAME ...]` prints a row per basis: the module as it is, exported, traced and under vmap
+against the field, relative to 1 + |value|; slopes by jacrev against the field's own; ONNX in single precision where
+onnxruntime is installed; then milliseconds of processor time for 2,000 points, of the field and of the module.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
@@ -26,8 +27,8 @@ COUNT, QUERIES, TIMES = 400, 2000, 5
 ANY = ((torch.export.Dim.DYNAMIC, torch.export.Dim.STATIC),)
 
 
-def fields() -> Iterator[tuple[str, cnf.ConstrainedField]]:
-    """One field per kind of basis and of evaluation."""
+def fields(names: Sequence[str] = ()) -> Iterator[tuple[str, cnf.ConstrainedField]]:
+    """One field per kind of basis and of evaluation; all of them if none is named."""
     torch.manual_seed(0)
     points = torch.rand(COUNT, 2, dtype=torch.float64)
     values = SPACE.constraint("u", at=points, equals=lambda x: (3 * x).sin().sum(dim=1), name="values")
@@ -74,7 +75,8 @@ def fields() -> Iterator[tuple[str, cnf.ConstrainedField]]:
         ),
     }
     for name, make in made.items():
-        yield name, make().eval()
+        if not names or name in names:
+            yield name, make().eval()
 
 
 def difference(found: Tensor, want: Tensor) -> float:
@@ -106,7 +108,7 @@ def processor_time(function: Callable[[Tensor], Tensor], x: Tensor) -> float:
 def main() -> None:
     warnings.simplefilter("ignore")
     print(f"{'':18s}  module  export  traced    vmap  jacrev    onnx |   field  module  traced (ms, {QUERIES} points)")
-    for name, field in fields():
+    for name, field in fields(sys.argv[1:]):
         solution = field.solution
         module, x = solution.as_module(), torch.rand(QUERIES, 2, dtype=torch.float64)
         with torch.no_grad():
@@ -121,7 +123,8 @@ def main() -> None:
             found.append(difference(torch.func.vmap(torch.func.jacrev(module))(x[:50])[:, 0], slopes))
             found.append(onnx_difference(solution, x))
             times = [processor_time(f, x) for f in (solution, module, traced)]
-        print(f"{name:18s} " + " ".join(f"{v:7.0e}" for v in found) + " | " + " ".join(f"{t:7.1f}" for t in times))
+        numbers = " ".join(f"{v:7.0e}" for v in found)
+        print(f"{name:18s} {numbers} | " + " ".join(f"{t:7.1f}" for t in times), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,21 @@ from cnf.modules import FieldModule
 from tests.bases.contract import BY_NAME, anchors, places
 
 NAMES = (
-    *("Polynomial", "Kernel-Matern-2.5", "Kernel-Matern-5.5-MLP", "Kernel-DotProduct-own-encoder", "RandomFourier"),
-    *("Hermite-two-channels", "ConstraintLayer", "Independent-per-channel", "Hypernet-own-network"),
-    *("Hybrid-HypernetKernel-Wendland", "Concat", "own-basis"),
+    *("Polynomial", "Kernel-Matern-2.5", "Kernel-Matern-5.5-MLP", "RandomFourier", "Hermite-two-channels"),
+    *("Independent-per-channel", "Hypernet-own-network"),
 )
+SLOW = (  # together
+    *(
+        "Kernel-Wendland-2",
+        "Kernel-Gaussian-MLP",
+        "Kernel-DotProduct-own-encoder",
+        "SkewedRBF-full",
+        "Hermite-Gaussian",
+    ),
+    *("ConstraintLayer", "Independent-different", "Hypernet-per-channel", "HypernetKernel"),
+    *("Hybrid-HypernetKernel-Wendland", "Hybrid-encoded-TruncatedGaussian", "Concat", "own-basis"),
+)
+EVERY = [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 ANY = ((torch.export.Dim.DYNAMIC, torch.export.Dim.STATIC),)
 NUMBERS = (1, 2, 9)  # of points, other than those of the example
 
@@ -43,7 +54,7 @@ def close(found: Tensor, want: Tensor, rounding: float = 1e-12) -> bool:
     return bool(((found - want).abs() <= rounding * (1 + want.abs())).all())
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=EVERY)
 def pair(request) -> tuple[cnf.Solution, FieldModule]:
     found = solution_of(request.param)
     return found, found.as_module()

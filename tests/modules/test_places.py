@@ -60,7 +60,12 @@ def close(found: Tensor, want: Tensor, rounding: float = 1e-12) -> bool:
     return bool((good | (found.isnan() & want.isnan())).all())
 
 
-@pytest.mark.parametrize("make", [wendland, hermite, hybrid, blended, skewed])
+SLOW = pytest.mark.slow  # together with the others
+
+
+@pytest.mark.parametrize(
+    "make", [wendland, hermite, blended, pytest.param(hybrid, marks=SLOW), pytest.param(skewed, marks=SLOW)]
+)
 def test_near_functions_and_balls(make):
     """Inside, at the conditions, outside, far away and at no point at all; traced for any number of points."""
     points = spread(300, 2)
@@ -92,7 +97,7 @@ def test_patches_for_every_query_cannot_leave():
 def test_bins_miss_nothing(dimension: int):
     """All that a search over all pairs finds is in the bins, for reaches of all sizes."""
     random = np.random.default_rng(2)
-    centres, radii = random.random((200, dimension)), 10 ** random.uniform(-1.5, -0.5, 200)
+    centres, radii = random.random((60, dimension)), 10 ** random.uniform(-1.5, -0.5, 60)
     scale = np.array([1.0, 0.3, 2.0])[:dimension]
     points = torch.from_numpy(random.random((500, dimension)) * 1.4 - 0.2)
     found = Bins(centres, radii, scale)(points)
@@ -100,7 +105,7 @@ def test_bins_miss_nothing(dimension: int):
     for p, q in zip(*np.nonzero(away < radii), strict=True):
         assert q in found[p]
     known = np.sort(found.numpy(), axis=1)
-    assert not ((np.diff(known, axis=1) == 0) & (known[:, 1:] < 200)).any()  # none is counted twice
+    assert not ((np.diff(known, axis=1) == 0) & (known[:, 1:] < 60)).any()  # none is counted twice
 
 
 # -- cells: any weights do, for what is looked at is which cell a point has, and its functions there
@@ -151,7 +156,9 @@ def piecewise(name: str) -> Piecewise:
     return Piecewise(room, cells, 2, corners=[edges], at_corner=np.arange(cells.count) % 2 - 1)
 
 
-@pytest.mark.parametrize("name", ["plane", "room", "cover", "chosen", "corner", "edges"])
+@pytest.mark.parametrize(
+    "name", ["plane", "cover", "corner", "edges", pytest.param("room", marks=SLOW), pytest.param("chosen", marks=SLOW)]
+)
 def test_cells(name: str):
     """In every cell, on cuts, where patches meet, in cells without a patch, and outside."""
     basis = piecewise(name)

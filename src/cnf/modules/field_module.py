@@ -41,6 +41,8 @@ class FieldModule(nn.Module):
         points = x.reshape(-1, width).to(self.like.dtype)
         if is_recorded():
             values = self._values(points)
+        elif not points.shape[0]:
+            values = points.new_zeros(0, self.channels)
         else:
             with without_autocast(points.device):
                 values = self._values(points)
