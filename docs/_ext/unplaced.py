@@ -31,6 +31,12 @@ def place(app, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace(MARK, "\n".join(unplaced()))
 
 
+def renew(app, env, added, changed, removed) -> list[str]:
+    """The index is read anew whenever a page comes or goes."""
+    return ["index"] if added or removed else []
+
+
 def setup(app):
+    app.connect("env-get-outdated", renew)
     app.connect("source-read", place)
     return {"parallel_read_safe": True}
