@@ -11,6 +11,7 @@ from cnf.bases.corner_functions import CornerFunctions, chebyshev_table
 from cnf.bases.edge_functions import EdgeFunctions
 from cnf.bases.local_functions import Given, LocalFunctions, Products
 from cnf.bases.looked_into import is_looked_into
+from cnf.bases.piecewise import Boxes
 from cnf.modules.everywhere import requests_of
 from cnf.modules.frozen import Frozen
 from cnf.modules.nearby import in_pieces
@@ -35,6 +36,7 @@ class SumsOfCells(nn.Module):
         evaluator, weights = expansion.evaluator, expansion.by_cell.detach()
         known = evaluator.exponents.shape[0]
         self.channels = weights.shape[2]
+        assert not isinstance(evaluator.cells, Boxes)  # what workers have of some cells
         self.place = place_of(evaluator.cells)
         self.functions = functions_of(evaluator.functions)
         low, high = torch.from_numpy(evaluator.cells.lower), torch.from_numpy(evaluator.cells.upper)
