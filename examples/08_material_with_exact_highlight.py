@@ -26,7 +26,7 @@ from cnf.materials import (
 
 
 def draw(reference: Tensor, image: Tensor) -> None:
-    """Both spheres, and ten times their difference."""
+    """Both spheres, and 100 times their difference."""
     from matplotlib import pyplot as plt
 
     _, axes = plt.subplots(1, 3, figsize=(9, 3.3), layout="constrained")
