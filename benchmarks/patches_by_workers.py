@@ -27,7 +27,8 @@ import torch
 import cnf
 from cnf.bases import Cells
 from cnf.certificate import Certificate
-from cnf.execution import LATER, Dask, Executor, Here, Processes, Shared, use
+from cnf.execution import Dask, Executor, Here, Processes, Shared, use
+from cnf.execution.executor import LATER
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.problems import Problem
 from cnf.pde.problems.on_patches import question_of

@@ -164,7 +164,13 @@ class SingularSystemError(CnfError):
 
 
 class NotFiniteError(CnfError):
-    """A matrix with entries that are NaN or infinite was given to a solver."""
+    """A matrix with entries that are NaN or infinite was given to a solver.
+
+    >>> cnf.solvers.LU().factor(torch.full((2, 2), torch.nan, dtype=torch.float64))
+    Traceback (most recent call last):
+        ...
+    cnf.errors.NotFiniteError: ...
+    """
 
 
 class ViolationError(CnfError):
@@ -194,7 +200,15 @@ class TrainingError(CnfError):
 
 
 class ExecutionError(CnfError):
-    """Work that cannot go on where it was done: a scheduler that does not answer any more."""
+    """Work that cannot go on where it was done: a scheduler that does not answer any more.
+
+    What was finished before is kept where a folder was given for it, and the same call goes on from there.
+
+    >>> raise cnf.errors.ExecutionError("the Dask scheduler at tcp://host:8786 does not answer any more")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.ExecutionError: the Dask scheduler at tcp://host:8786 does not answer any more
+    """
 
 
 class FileError(CnfError):

@@ -21,7 +21,8 @@ import cnf.solvers.spread as spread
 from cnf.bases import Cells
 from cnf.certificate import Certificate
 from cnf.errors import CnfError
-from cnf.execution import LATER, Dask, Executor, Here, Processes, use
+from cnf.execution import Dask, Executor, Here, Processes, use
+from cnf.execution.executor import LATER
 from cnf.field import ConstrainedField
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.problems.on_patches import question_of

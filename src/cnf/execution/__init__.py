@@ -11,28 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from cnf.execution.arrays import map_arrays, write_arrays
-from cnf.execution.executor import LATER, Executor, Failed, Here, Shared
+from cnf.execution.executor import Executor, Failed, Here, Shared
 from cnf.execution.on_dask import Dask
 from cnf.execution.processes import Processes
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = [
-    "LATER",
-    "Dask",
-    "Executor",
-    "Failed",
-    "Here",
-    "Processes",
-    "Shared",
-    "executor_in_use",
-    "map_arrays",
-    "open_executor",
-    "use",
-    "write_arrays",
-]
+__all__ = ["Dask", "Executor", "Failed", "Here", "Processes", "Shared", "open_executor", "use"]
 
 _IN_USE: ContextVar[Executor | None] = ContextVar("executor in use", default=None)
 
@@ -52,7 +38,12 @@ def open_executor(workers: int | str | Executor | Client) -> Executor:
 
 @contextmanager
 def use(workers: int | str | Executor | Client) -> Iterator[Executor]:
-    """All that can be done in pieces is, on this executor; it ends with the context unless it was there before."""
+    """All that can be done in pieces is, on this executor; it ends with the context unless it was there before.
+
+    >>> with cnf.execution.use(1) as executor:
+    ...     type(executor).__name__
+    'Here'
+    """
     executor = open_executor(workers)
     before = _IN_USE.set(executor)
     try:

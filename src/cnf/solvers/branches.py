@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cnf.execution import Shared, map_arrays, write_arrays
+from cnf.execution import Shared
+from cnf.execution.arrays import map_arrays, write_arrays
 from cnf.solvers.clock import GuideTable
 from cnf.solvers.fronts import Front, Outstanding, as_seen, merged
 from cnf.solvers.local_factor import LocalFactor

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from cnf.execution import LATER, Executor, Failed, map_arrays
+from cnf.execution import Executor, Failed
+from cnf.execution.arrays import map_arrays
+from cnf.execution.executor import LATER
 from cnf.execution.sharing import file_arrays
 from cnf.solvers.branches import (
     Ascend,

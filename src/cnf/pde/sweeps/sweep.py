@@ -145,8 +145,16 @@ def sweep(
     Several numbers make a grid. `changes` are those of `Problem.read`. `workers`: processes, the address of a Dask
     scheduler, or an executor of `cnf.execution`; what is found does not depend on it. `out`: a folder that keeps every
     case as it is finished; given again, it is gone on with, as long as the file is the same; without one, files are
-    kept as long as the `Sweep` is. `report` is called with
-    every row as it comes. A case that fails is a row with its reason.
+    kept as long as the `Sweep` is. `report` is called with every row as it comes. A case that fails is a row with its
+    reason.
+
+    >>> lines = ['coordinates = "x"', 'domain = { type = "interval", from = 0, to = 1 }', "[parameters]", "k = 1.0"]
+    >>> lines += ["[equations]", "interior = 'u_{xx} = k'", "boundary = 'u = 0'"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = open(f"{folder}/beam.toml", "w").write("\\n".join(lines))
+    ...     found = cnf.sweep(f"{folder}/beam.toml", {"k": [1, 2]})
+    >>> [row.holds for row in found.rows]
+    [True, True]
     """
     return run_sweep(Asked.read(path, over, changes), out, workers, report)
 

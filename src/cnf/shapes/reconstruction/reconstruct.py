@@ -93,6 +93,7 @@ class Reconstruction:
 
     @property
     def points(self) -> int:
+        """How many the surface goes through."""
         return len(self.cloud)
 
     @property
@@ -102,6 +103,7 @@ class Reconstruction:
 
     @property
     def placed(self) -> Placed:
+        """What leads from coordinates of the input to scaled ones and back."""
         return self.cloud
 
     @property

@@ -56,7 +56,12 @@ ENDING = ".ply"
 
 @dataclass(frozen=True, eq=False)
 class TiledReconstruction:
-    """The mesh is in `path`; lengths are in scaled coordinates, those of `placed`."""
+    """The mesh is in `path`; lengths are in scaled coordinates, those of `placed`.
+
+    >>> made = cnf.shapes.reconstruct_tiles("cloud.ply", "mesh.ply", "4GB")  # doctest: +SKIP
+    >>> made.numbers.watertight, made.certificate.exact  # doctest: +SKIP
+    (True, True)
+    """
 
     path: Path
     certificate: Certificate
@@ -97,6 +102,11 @@ def reconstruct_tiles(
     The file: binary PLY, NPY, LAS or LAZ, with a normal for each point. Options are those of `reconstruct`, which makes
     the same mesh of clouds that memory holds. A folder beside the mesh, of its name and `.parts`, holds what is
     finished; it goes when the mesh is there. Stopped in whatever way, the same call goes on with it.
+
+    >>> cnf.shapes.reconstruct_tiles("missing.ply", "mesh.ply", "4GB")
+    Traceback (most recent call last):
+        ...
+    cnf.errors.FileError: ...
     """
     target, tell = as_path(out), report or (lambda _: None)
     if target.suffix.lower() != ENDING:
