@@ -15,7 +15,7 @@ from cnf import kernels
 from cnf.bases import Hermite, Hybrid, Kernel
 from cnf.bases.basis import Basis
 from cnf.bases.hermite import HermiteEvaluator
-from cnf.bases.kernel import PlainKernel
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.errors import BasisError, CnfError, MissingExtraError, NumericalWarning, SingularSystemError
 from cnf.solvers import LU, Auto, Cholesky, Krylov, SparseCholesky, SparseLU, pardiso
 from cnf.solvers.sparse_matrix import SparseMatrix

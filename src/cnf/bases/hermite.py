@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from cnf.bases.basis import Basis, Evaluator, values_request
-from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Gaussian, KernelProfile, Wendland
 from cnf.bases.local import Centres, Strengths, at_pairs, flat_pairs
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.bases.properties import Properties
 from cnf.constraints import Constraint, Space
 from cnf.errors import BasisError

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from cnf.bases.basis import Basis, Evaluator, SnapshotBasis
-from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import Centres, at_pairs, gathered
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.bases.properties import Properties
 from cnf.errors import BasisError
 from cnf.operators import jets

@@ -15,20 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cnf.bases.at_centre import FACTORIAL, LEAST, away_from_zero, least_square, smooth_at_centre
 from cnf.bases.chain import chained, chained_gaussian, highest
-from cnf.bases.looked_into import is_looked_into
 from cnf.bases.part import Part
 from cnf.bases.wendland import horner, power_of, wendland_table
 from cnf.errors import BasisError
-from cnf.fetching import is_here
 from cnf.operators.detail import Detail, Even, Peaks, Poles, unknown
 from cnf.operators.expansion import Request
 from cnf.operators.jets import Bundle
 
 Bandwidth = float | Sequence[float] | Tensor
 MOST_DIMENSIONS = 64  # that a Wendland kernel is positive definite in; its exact polynomials grow with them
-FACTORIAL = tuple(math.factorial(n) for n in range(33))  # a table, which compilers can read
-LEAST = 1e-32  # stands in for s = 0: the slope of the root must be finite
 
 
 def positive_lengths(given: object, word: str, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -122,42 +119,6 @@ class ScaledKernel(KernelProfile):
 
     def _length_config(self) -> float | list[float]:
         return self.length.detach().tolist()
-
-
-def away_from_zero(s: Tensor, power: int) -> Tensor:
-    """s not smaller than it may be if r^-power is to stay within the range of its precision, and no larger than that.
-
-    What is kept away from zero is wrong: a derivative of the kernel at r below the bound comes out as if it were there.
-    """
-    return s.clamp_min(least_square(s.dtype, power))
-
-
-def least_square(dtype: torch.dtype, power: int) -> float:
-    """The smallest s of which r^-power is taken; `LEAST` where nothing is divided by r."""
-    return max(LEAST, torch.finfo(dtype).tiny ** (1.8 / max(1, power)))
-
-
-def smooth_at_centre(s: Tensor, found: list[Tensor], at_zero: list[float]) -> list[Tensor]:
-    """k and its derivatives with their Taylor polynomials at s = 0 put in where s is clamped.
-
-    A clamped s is constant to automatic differentiation, so second derivatives at a centre would come out as zero.
-    Where others will differentiate k, they divide by r what is rounded to eps: there the polynomial takes over from
-    the r on at which it is as exact, s^(nu - 1/2) = eps with the first odd power r^(2 nu) that it leaves out.
-    """
-    least = LEAST
-    if not is_looked_into():
-        if not s.numel() or (is_here(s) and bool(s.detach().min() > LEAST)):  # not even a table of which are near
-            return found
-    elif len(found) == 1 and len(at_zero) > 1:
-        least = torch.finfo(s.dtype).eps ** (1 / (len(at_zero) - 1))
-    near = s <= least
-    result = list(found)
-    for m in range(min(len(found), len(at_zero))):
-        taylor = torch.full_like(s, at_zero[-1] / FACTORIAL[len(at_zero) - 1 - m])
-        for j in range(len(at_zero) - 2 - m, -1, -1):
-            taylor = taylor * s + at_zero[m + j] / FACTORIAL[j]
-        result[m] = torch.where(near, taylor, found[m])
-    return result
 
 
 class GaussianKernel(ScaledKernel):

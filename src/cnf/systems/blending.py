@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import Wendland
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.operators import jets
 from cnf.operators.expansion import Request
 from cnf.operators.jets import MultiIndex

@@ -11,9 +11,9 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from cnf.bases.kernel import PlainKernel
 from cnf.bases.kernels import KernelProfile
 from cnf.bases.local import EDGE, LocalEvaluator, SourceEvaluator, Strengths
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.fetching import array_of, is_here, sent
 from cnf.operators.expansion import Probe, Request, combine
 from cnf.operators.jets import MultiIndex, add

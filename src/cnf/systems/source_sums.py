@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cnf.bases.kernel import PlainKernel
 from cnf.bases.local import SourceEvaluator, Strengths
 from cnf.bases.looked_into import is_recorded
+from cnf.bases.plain_kernel import PlainKernel
 from cnf.operators.expansion import Request
 from cnf.operators.jets import MultiIndex, add
 
