@@ -373,7 +373,7 @@ class TestFields:
                 cnf.ConstrainedField(basis, PLANE.constraint("u", at=AT, equals=1.0))
 
     @pytest.mark.parametrize(
-        "x", ["abc", object(), None, torch.zeros(3, 3), torch.zeros(2, 2, 2), torch.zeros(3), [[1], [2, 3]]]
+        "x", ["abc", object(), None, torch.zeros(3, 3), torch.zeros(2, 2, 3), torch.zeros(3), [[1], [2, 3]]]
     )
     def test_queries(self, x: object):
         solution = field().solve()

@@ -9,7 +9,6 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from cnf.certificate import Certificate
 from cnf.errors import CnfError
 from cnf.execution import Dask, Executor, Here, Processes, use
 from cnf.execution.executor import LATER
+from cnf.execution.sharing import SharedFolder
 from cnf.field import ConstrainedField
 from cnf.pde.patches.building import Mesh, build_field, orders_of
 from cnf.pde.problems.on_patches import question_of
@@ -258,7 +258,7 @@ def test_workers_killed_at_any_moment(small: None):
 @pytest.mark.slow
 def test_nothing_stays_when_a_solve_is_interrupted(small: None):
     """KeyboardInterrupt between two pieces: workers end with the context, and the files of factors are gone."""
-    folders: list[Path] = []
+    folders: list[SharedFolder] = []
 
     class Interrupted(Deadly):
         def passed(self, pieces):
@@ -267,7 +267,7 @@ def test_nothing_stays_when_a_solve_is_interrupted(small: None):
                     raise KeyboardInterrupt
                 yield piece
 
-        def make_folder(self) -> Path:
+        def make_folder(self) -> SharedFolder:
             folders.append(super().make_folder())
             return folders[-1]
 
@@ -275,4 +275,4 @@ def test_nothing_stays_when_a_solve_is_interrupted(small: None):
         solved(square(4), Interrupted(executor, random.Random(0)))
     assert not multiprocessing.active_children()
     gc.collect()
-    assert len(folders) == 1 and not folders[0].exists()
+    assert len(folders) == 1 and not folders[0].path.exists()

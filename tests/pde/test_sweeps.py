@@ -209,8 +209,6 @@ def test_mistakes_are_told_before_anything_is_solved(load: Path, tmp_path: Path,
     for given in ("mu=1,2", "k=1:2", "points.inside=3,4"):
         assert run(["solve", str(load), "--sweep", given, "--out", str(out)]) == 1
         assert capsys.readouterr().err.startswith("error: ")
-    assert run(["solve", str(load), "--workers", "2"]) == 1
-    assert "are of --sweep" in capsys.readouterr().err
     load.write_text(LOAD.replace("-u'' = k", "-u'' = k +"))
     with pytest.raises(ProblemError, match=r"load\.toml, line 11"):
         cnf.sweep(load, {"k": [1, 2]})
