@@ -19,7 +19,7 @@ FILES = sorted([*SOURCE.rglob("*.py"), *STUDIES.rglob("*.py")])
 
 # From the bottom up; a module imports from its own layer and from those below.
 CORE = [
-    ["errors", "late", "telling", "threads", "version"],
+    ["errors", "late", "memory", "telling", "threads", "version"],
     ["fetching", "files"],
     ["reading"],
     ["execution"],

@@ -21,6 +21,7 @@ from cnf.errors import CnfError, FileError
 from cnf.execution import Dask, Here
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
+from cnf.shapes.commands.surfaces import choose_tiles
 from cnf.shapes.files import pieces
 from cnf.shapes.files.pieces import open_source
 from cnf.shapes.files.reading import read_cloud, read_mesh
@@ -282,6 +283,21 @@ def test_sizes_of_memory():
         choose_sizes(1e9, 10**6, 7)
     assert choose_sizes(4e9, None, 7).part == 50_000 and choose_sizes(6e8, None, 7).part < 50_000
     assert fits(100_000, 4e9) and not fits(20_000_000, 4e9)
+
+
+def test_a_cloud_that_may_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """Without --memory, what there is decides: 2200 points of which each is said to take 300 KB are done by tiles."""
+    monkeypatch.setattr("cnf.memory.memory_there_is", lambda: 7.6e8)
+    monkeypatch.setattr("cnf.shapes.tiles.sizes.WHOLE", 300_000)
+    cloud, mesh = tmp_path / "cloud.npy", tmp_path / "mesh.ply"
+    np.save(cloud, np.concatenate(torus(2200), axis=1))
+    asked = ["reconstruct", str(cloud), "--out", str(mesh), "--resolution", str(COARSE)]
+    assert command(asked) == 0
+    said = capsys.readouterr().out
+    assert "note: 2200 points may need more memory than the 0.8 GB that there are: they are done by tiles" in said
+    assert json.loads(mesh.with_suffix(".json").read_text())["settings"]["memory"] == 3.8e8
+    assert choose_tiles(cloud, None, ["--snap"], 2) == ""
+    assert "with --snap they are all held at once" in capsys.readouterr().out
 
 
 def test_the_command_chooses(tmp_path: Path, capsys: pytest.CaptureFixture):

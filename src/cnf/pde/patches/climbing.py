@@ -15,12 +15,13 @@ import torch
 
 from cnf.bases.cells import Cells
 from cnf.errors import ProblemError
+from cnf.memory import memory_there_is
 from cnf.pde.patches.mesh import Mesh
 from cnf.pde.patches.orders import Orders
 from cnf.pde.patches.probes import Probes
 from cnf.pde.patches.question import ROUND_BEFORE, Question
 from cnf.pde.patches.rounds import Adapted, Round, clocks, contradicted, field_difference, solve_round, worked_since
-from cnf.pde.patches.sizing import memory_needed, memory_there_is
+from cnf.pde.patches.sizing import memory_needed
 from cnf.pde.patches.solid import Solid
 from cnf.solution import Solution
 from cnf.solvers.stages import MOST_STAGES

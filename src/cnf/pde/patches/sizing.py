@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
@@ -31,8 +30,6 @@ SLAB = 20.0  # and for a slab: rows at rest and in motion, guides, its start, an
 POINT = 80  # numbers for every function of all slabs: where its condition holds, and what it asks for
 FACTORS = 1.5  # as LOCAL without rows and guides, where those are worked out when they are asked for
 COPIES = 4  # of the largest merge, while it is worked out
-USABLE = 0.8  # of the memory there is
-LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
 
 
 def memory_needed(mesh: Mesh, channels: int = 1, multipliers: int = 0) -> float:
@@ -103,34 +100,3 @@ def _merged(solid: Solid, pairs: np.ndarray, ties: np.ndarray) -> float:
         open_faces.append(left)
         coordinates.append(min(max(width - finished, 0.0), outstanding))
     return kept + COPIES * largest
-
-
-def memory_there_is() -> float:
-    """Bytes that this process may still take; infinite if nobody says."""
-    found = [_available(), _address_space()]
-    try:
-        most, taken = (path.read_text().strip() for path in LIMITS)
-        found.append(float("inf") if most == "max" else float(most) - float(taken))
-    except (OSError, ValueError):
-        pass
-    return USABLE * min(found)
-
-
-def _available() -> float:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, ValueError, StopIteration):
-        return float("inf")
-
-
-def _address_space() -> float:
-    """What a limit on the process leaves."""
-    try:
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        return float("inf") if most == resource.RLIM_INFINITY else float(most - pages * resource.getpagesize())
-    except (ImportError, OSError, ValueError):
-        return float("inf")

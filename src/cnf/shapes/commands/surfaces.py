@@ -114,18 +114,17 @@ def reconstruct(
         **{"resolution": resolution, "neighbours": neighbours, "support": support, "flatness": flatness},
         **{"part": part, "workers": choose_workers(workers, scheduler)},
     }
-    if memory is not None and is_larger(cloud, memory):
-        whole = {
-            "--points": points is not None,
-            "--snap": snap,
-            "--sharp": sharp or sharp_angle is not None,
-            "--refine": refine > 0,
-            "--open": open_rims,
-            "--normals": normals != "exact",
-            "--solver": solver not in ("auto", "blend"),
-        }
-        refuse_whole([name for name, given in whole.items() if given], memory)
-        make_tiles(cloud, target, memory, merge=merge, flip=flip, **placed)
+    whole = {
+        "--points": points is not None,
+        "--snap": snap,
+        "--sharp": sharp or sharp_angle is not None,
+        "--refine": refine > 0,
+        "--open": open_rims,
+        "--normals": normals != "exact",
+        "--solver": solver not in ("auto", "blend"),
+    }
+    if limit := choose_tiles(cloud, memory, [name for name, given in whole.items() if given], workers + 1):
+        make_tiles(cloud, target, limit, merge=merge, flip=flip, **placed)
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
@@ -173,29 +172,45 @@ def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
     return made
 
 
-def is_larger(cloud: Path, memory: str) -> bool:
-    """Whether the points of a file need more memory than that."""
+def choose_tiles(cloud: Path, memory: str | None, whole: list[str], processes: int) -> str:
+    """The memory that each process may take if the points of a file need more, else nothing.
+
+    `whole`: options that need the whole mesh, or the whole cloud, in memory. Without `--memory`, that which there is is
+    shared by so many processes.
+    """
+    from cnf.memory import memory_there_is
     from cnf.shapes.files.pieces import PIECEWISE, open_source
     from cnf.shapes.tiles.sizes import fits, read_memory
 
-    limit = read_memory(memory)
-    if cloud.suffix.lower() in PIECEWISE:
-        return not fits(open_source(cloud).count, limit)
-    if cloud.exists() and cloud.stat().st_size > limit:
+    limit = memory_there_is() if memory is None else read_memory(memory)
+    if cloud.suffix.lower() not in PIECEWISE:
+        if memory is not None and cloud.exists() and cloud.stat().st_size > limit:
+            raise CnfError(
+                f"{cloud} has more bytes than --memory {memory}, and files of its kind are read whole only; write it "
+                f"as {', '.join(PIECEWISE)}"
+            )
+        return ""
+    try:
+        count = open_source(cloud).count
+    except CnfError:
+        if memory is None:  # without normals, say, which is for those who read it whole
+            return ""
+        raise
+    if fits(count, limit):
+        return ""
+    if memory is None:
+        there = f"{count} points may need more memory than the {limit / 1e9:.1f} GB that there are"
+        if whole:
+            say(f"note: {there}, and with {', '.join(whole)} they are all held at once")
+            return ""
+        say(f"note: {there}: they are done by tiles on disk (--memory SIZE says how much to take)")
+        return f"{limit / processes:.0f}B"
+    if whole:
         raise CnfError(
-            f"{cloud} has more bytes than --memory {memory}, and files of its kind are read whole only; write it as "
-            f"{', '.join(PIECEWISE)}"
-        )
-    return False
-
-
-def refuse_whole(options: list[str], memory: str) -> None:
-    """What needs the whole mesh, or the whole cloud, in memory."""
-    if options:
-        raise CnfError(
-            f"{', '.join(options)}: not for clouds that need more than --memory {memory}, which are done by tiles; "
+            f"{', '.join(whole)}: not for clouds that need more than --memory {memory}, which are done by tiles; "
             "leave it out, or give more memory"
         )
+    return memory
 
 
 def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:

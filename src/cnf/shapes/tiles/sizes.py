@@ -13,8 +13,9 @@ from cnf.shapes.reconstruction.parts import LEAST_PART, PART
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-# Measured on a rippled torus: libraries, and what a point takes in memory if the cloud is held whole, or of a tile.
-LIBRARIES, WHOLE, OF_TILE = 3.5e8, 900, 11_000  # bytes
+# Measured on a rippled torus: libraries, and what a point takes in memory if the cloud is held whole, or of a tile:
+# 1000 bytes of a million points, but ten million took more than 22 GB as the pieces of their mesh were joined.
+LIBRARIES, WHOLE, OF_TILE = 3.5e8, 2500, 11_000  # bytes
 SORTED, MOST_SORTED = 250, 1 << 21  # bytes for a row that is sorted, with all copies; rows at most
 ON_DISK = 900  # bytes for a point: tables, trees, pieces of the mesh and the mesh itself
 
