@@ -14,7 +14,7 @@ import sysconfig
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
@@ -119,7 +119,6 @@ def derived_names(part: object) -> tuple[str, ...]:
     return getattr(type(part), "_derived", ()) if isinstance(part, nn.Module | Method) else ()
 
 
-@lru_cache(maxsize=256)
 def _remembered_names(kind: type) -> frozenset[str]:
     """Attributes in which a frozen value remembers what it worked out from the others, once somebody asked."""
     settings = getattr(kind, "__dataclass_params__", None)
