@@ -166,7 +166,11 @@ class ConstrainedField(nn.Module):
         return self._cache[2]
 
     def restore(self, weights: SavedWeights) -> None:
-        """Use these weights for the field as it is now, instead of solving, until anything they depend on changes."""
+        """Use these weights for the field as it is now, instead of solving, until anything they depend on changes.
+
+        Its integrals are measured by rules that follow it, as those of a field that is solved.
+        """
+        self.constraints = with_rules(self.basis, self.base, self.constraints, self.detail)
         self._saved = (*self._saved, (self._key(), weights))
 
     def release(self) -> None:

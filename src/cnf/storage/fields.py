@@ -150,6 +150,8 @@ def _built_field(content: dict, make: Callable[..., Any], given: Given, device: 
             on_violation=what["on_violation"],
         )
     restore_state(field, state)
+    # Rules of integrals were found for parts that had parameters of their own: what is restored may vary much faster.
+    field.constraints = tuple(constraint.ruled({}) for constraint in field.constraints)
     frozen = set(what["frozen"])
     for name, parameter in field.named_parameters():
         parameter.requires_grad_(name not in frozen)

@@ -14,7 +14,7 @@ import sysconfig
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
@@ -117,6 +117,15 @@ def slots_of(part: object) -> Iterator[tuple[str, object]]:
 def derived_names(part: object) -> tuple[str, ...]:
     """Attributes that change nothing: the solution that a field remembers, or who does the work."""
     return getattr(type(part), "_derived", ()) if isinstance(part, nn.Module | Method) else ()
+
+
+def _remembered_names(kind: type) -> frozenset[str]:
+    """Attributes in which a frozen value remembers what it worked out from the others, once somebody asked."""
+    settings = getattr(kind, "__dataclass_params__", None)
+    if settings is None or not settings.frozen:  # anything may be written over what is remembered
+        return frozenset()
+    own = (vars(k) for k in kind.__mro__ if is_installed(k))
+    return frozenset(name for written in own for name, value in written.items() if type(value) is cached_property)
 
 
 class _Same:
@@ -245,7 +254,8 @@ class _Reader:
     def _attributes(self, part: object) -> tuple:
         if type(part) in CONTAINERS:
             return ()
-        kept, left = getattr(part, "__dict__", None) or {}, (COMPILED, *derived_names(part))
+        kept = getattr(part, "__dict__", None) or {}
+        left = {COMPILED, *derived_names(part), *_remembered_names(type(part))}
         own = [(name, self.read(value)) for name, value in kept.items() if name not in left]
         return (*own, *((name, self.read(value)) for name, value in slots_of(part)))
 
