@@ -29,7 +29,7 @@ DOCS = ROOT / "docs"
 PACKAGES = [
     "cnf",
     *(f"cnf.{name}" for name in cnf.__all__ if isinstance(getattr(cnf, name), ModuleType)),
-    *("cnf.pde", "cnf.shapes", "cnf.materials", "cnf.execution", "cnf.training"),
+    *("cnf.pde", "cnf.shapes", "cnf.materials", "cnf.execution", "cnf.training", "cnf.exporting"),
 ]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -104,7 +104,7 @@ def test_every_public_name_has_an_example() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_examples_of_docstrings(package: str) -> None:
     """Every example of a package prints what it says; examples may use cnf, torch, np, tempfile and warnings."""
-    for used in ("pde", "shapes", "materials.fitting.folders", "execution", "training"):
+    for used in ("pde", "shapes", "materials.fitting.folders", "execution", "training", "exporting"):
         importlib.import_module(f"cnf.{used}")
     known = {"cnf": cnf, "torch": torch, "np": np, "tempfile": tempfile, "warnings": warnings}
     finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner(optionflags=FLAGS, verbose=False)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cnf.errors import CnfError, ConstraintError
-from cnf.execution import Dask, Executor, Failed, Here, Processes, Shared
+from cnf.execution import Dask, Executor, Failed, Here, Processes, Shared, opened, use
 from cnf.execution.sharing import LARGE
 
 
@@ -195,3 +195,24 @@ def test_what_is_shared_here_is_the_value_itself():
     """No copy is made."""
     table = Table(np.zeros(3), np.zeros(1), {})
     assert Here().share(table).open() is table
+
+
+def test_one_worker_is_that_in_use_and_what_is_given_goes_on():
+    """`opened(1)` inside of `use` is what is used there, outside it is this process; neither is ended by it."""
+
+    class Told(Here):
+        ended = False
+
+        def close(self) -> None:
+            self.ended = True
+
+    executor = Told()
+    with opened(1) as alone:
+        assert type(alone) is Here
+    with use(executor), opened(1) as inner:
+        assert inner is executor
+    with opened(executor) as given:
+        assert given is executor
+    assert not executor.ended
+    with opened(2) as started:
+        assert isinstance(started, Processes)

@@ -20,7 +20,7 @@ FACE = {
     "encoders",
     "losses",
 }  # public names of what lies elsewhere
-SMALL = {"errors", "late", "telling", "threads", "version"}
+SMALL = {"errors", "late", "memory", "telling", "threads", "version"}
 FIELD = {"solution", "settling", "solving", "stopping", "implicit", "newton", "nonlinear", "field", "loading"}
 WIDTH, HEIGHT, GAP, ROW = 108, 34, 16, 74
 

@@ -285,6 +285,19 @@ def test_sizes_of_memory():
     assert fits(100_000, 4e9) and not fits(20_000_000, 4e9)
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path: Path):
+    """While one run holds the folder, another of the same mesh is told so, and nothing of the first is lost."""
+    cloud, mesh = tmp_path / "cloud.npy", tmp_path / "mesh.ply"
+    np.save(cloud, np.concatenate(torus(2200), axis=1))
+    with pytest.raises(StoppedError):
+        reconstruct_tiles(cloud, mesh, "1GB", part=1000, resolution=COARSE, report=Stop(4))
+    key = json.loads((tmp_path / "mesh.ply.parts" / "run.json").read_text())
+    with Folder.beside(mesh).opened(key, 0) as there, pytest.raises(FileError, match="another run is at work"):
+        assert there
+        reconstruct_tiles(cloud, mesh, "1GB", part=1000, resolution=COARSE)
+    assert choose_tiles(cloud, mesh, None, [], 2) == "1000000000.0"  # what it took before, whatever there is now
+
+
 def test_a_cloud_that_may_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
     """Without --memory, what there is decides: 2200 points of which each is said to take 300 KB are done by tiles."""
     monkeypatch.setattr("cnf.memory.memory_there_is", lambda: 7.6e8)
@@ -296,7 +309,7 @@ def test_a_cloud_that_may_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture,
     said = capsys.readouterr().out
     assert "note: 2200 points may need more memory than the 0.8 GB that there are: they are done by tiles" in said
     assert json.loads(mesh.with_suffix(".json").read_text())["settings"]["memory"] == 3.8e8
-    assert choose_tiles(cloud, None, ["--snap"], 2) == ""
+    assert choose_tiles(cloud, mesh, None, ["--snap"], 2) == ""
     assert "with --snap they are all held at once" in capsys.readouterr().out
 
 
@@ -321,8 +334,6 @@ def test_the_command_chooses(tmp_path: Path, capsys: pytest.CaptureFixture):
 
 SCRIPT = """
 import sys
-from cnf.shapes.tiles.entering import enter
-from cnf.shapes.tiles.folder import Folder
 from cnf.shapes.tiles.run import reconstruct_tiles
 
 if __name__ == "__main__":
@@ -349,6 +360,7 @@ def test_killed_parents_and_workers(tmp_path: Path):
             while process.poll() is None and not (made / "mesh 0").exists():
                 time.sleep(0.01)
             victims = children.read_text().split() if children.exists() else []
+            assert victims or not children.exists()
             if victims:
                 os.kill(int(victims[-1]), signal.SIGKILL)
             assert process.wait(300) == 0

@@ -37,6 +37,23 @@ def open_executor(workers: int | str | Executor | Client) -> Executor:
 
 
 @contextmanager
+def opened(workers: int | str | Executor | Client) -> Iterator[Executor]:
+    """The executor of these workers: what is started for it ends with the context, one that was given goes on.
+
+    One worker is that of the innermost `use`, else this process.
+    """
+    if isinstance(workers, int) and workers == 1 and not isinstance(workers, bool):
+        yield executor_in_use()
+        return
+    executor = open_executor(workers)
+    try:
+        yield executor
+    finally:
+        if executor is not workers:
+            executor.close()
+
+
+@contextmanager
 def use(workers: int | str | Executor | Client) -> Iterator[Executor]:
     """All that can be done in pieces is, on this executor; it ends with the context unless it was there before.
 

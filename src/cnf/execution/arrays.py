@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+
+from cnf.errors import FileError
 
 ALIGNED = 64  # bytes
 
@@ -24,13 +27,16 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         at += -(-array.nbytes // ALIGNED) * ALIGNED
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNED)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    with open(unfinished, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for array in arrays.values():
-            file.write((array.T if _by_columns(array) else np.ascontiguousarray(array)).reshape(-1).data)
-            file.write(b"\0" * (-array.nbytes % ALIGNED))
-    os.replace(unfinished, path)
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.{path.name}")  # processes of two machines may have one number
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for array in arrays.values():
+                file.write((array.T if _by_columns(array) else np.ascontiguousarray(array)).reshape(-1).data)
+                file.write(b"\0" * (-array.nbytes % ALIGNED))
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _by_columns(array: np.ndarray) -> bool:

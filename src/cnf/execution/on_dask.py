@@ -122,19 +122,19 @@ class Dask(Executor):
             self._warming.append(self.client.submit(_load, module, workers=[address], pure=False))
 
     def share(self, value: Any) -> Shared[Any]:
-        self._folders.append(SharedFolder.begin(self.folder))
-        folder = self._folders[-1].path
-        seen = self.client.run(os.path.isdir, str(folder))
-        if not all(seen.values()):
-            raise CnfError(
-                f"{sum(not there for there in seen.values())} of {len(seen)} Dask workers do not see {folder}; give a "
-                "folder that all their machines have in common"
-            )
-        return file_arrays(value, folder)
+        self._folders.append(self.make_folder())
+        return file_arrays(value, self._folders[-1].path)
 
     def make_folder(self) -> SharedFolder:
-        self.share(None)  # complains if not all workers see what is there
-        return SharedFolder.begin(self.folder)
+        made = SharedFolder.begin(self.folder)
+        seen = self.client.run(os.path.isdir, str(made.path))
+        if not all(seen.values()):
+            made.remove()
+            raise CnfError(
+                f"{sum(not there for there in seen.values())} of {len(seen)} Dask workers do not see {made.path}; give "
+                "a folder that all their machines have in common"
+            )
+        return made
 
     def close(self) -> None:
         self._warming.clear()

@@ -129,7 +129,10 @@ def file_arrays(value: Any, folder: Path) -> Mapped:
             return array
         if id(array) not in known:
             path = folder / f"{len(list(folder.iterdir()))}.npy"
-            np.save(path, array, allow_pickle=False)
+            try:
+                np.save(path, array, allow_pickle=False)
+            except OSError as error:
+                raise FileError(f"cannot write {path}: {error.strerror or error}") from None
             known[id(array)] = _Filed(str(path)), array  # kept, so that nothing else gets its identity
         return known[id(array)][0]
 

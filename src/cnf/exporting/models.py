@@ -26,7 +26,17 @@ PRECISION = {"onnx": torch.float32}  # what most programs that run ONNX are made
 
 
 def write_model(solution: Solution, path: object, to: str, dtype: torch.dtype | None = None) -> Path:
-    """Write the field as `to`: "onnx", "torchscript" or "pt2"; `dtype` is that of points and values."""
+    """Write the field as `to`: "onnx", "torchscript" or "pt2"; `dtype` is that of points and values.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> condition = space.constraint("u = x", at=cnf.Box([0, 0], [1, 1]).grid(4))
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [condition]).solve()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = cnf.exporting.write_model(solution, f"{folder}/field.ts", "torchscript")
+    ...     model = torch.jit.load(path)
+    >>> torch.allclose(model(condition.points), condition.values)
+    True
+    """
     writers = {"onnx": onnx_bytes, "torchscript": script_bytes, "pt2": export_bytes}
     if to not in writers:
         raise CnfError(f"a model is written as {', '.join(writers)}; got {to!r}")

@@ -27,6 +27,15 @@ def write_sample(solution: Solution, path: object, to: str, points: int | None =
 
     `points` along every coordinate. VTK files end in .vti, glTF in .glb. Where the conditions lie on a curved domain,
     the grid reaches beyond it, and the field is what it is there.
+
+    >>> space = cnf.Space("x y", "u")
+    >>> condition = space.constraint("u = x", at=cnf.Box([0, 0], [1, 1]).grid(4))
+    >>> solution = cnf.ConstrainedField(cnf.bases.RandomFourier(space, 40, 0.7), [condition]).solve()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = cnf.exporting.write_sample(solution, f"{folder}/field.npz", "npz", points=5)
+    ...     arrays = np.load(path)
+    ...     {name: arrays[name].shape for name in arrays}
+    {'x': (5,), 'y': (5,), 'u': (5, 5)}
     """
     axes = axes_of(solution, points)
     if to == "npz":

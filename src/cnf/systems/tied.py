@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -86,7 +87,7 @@ class Tied(Formulation):
         if reason:
             return None, reason
         executor = open_executor(given)
-        return Spreading(executor, min(most, EACH * executor.workers)), ""
+        return Spreading(executor, min(most, EACH * executor.workers), executor is not given), ""
 
     def restored(self, basis: Basis, constraints: Sequence[Constraint], state: Mapping[str, Tensor]) -> Expansion:
         assert isinstance(basis, Piecewise)
@@ -112,11 +113,14 @@ class Spreading:
 
     executor: Executor
     branches: int
+    started: bool  # for this: they end with the factors
 
 
 @dataclass(frozen=True, eq=False)
 class TiedPlan(Plan):
-    """Assembled and factored. `later` are guides that are worked out from slab to slab, or branch to branch.
+    """Assembled and factored; workers factor when it is first solved.
+
+    `later` are guides that are worked out from slab to slab, or branch to branch.
 
     If there are `loose` ties, the last cells of the system are those of what they miss. `spread`: by workers; `reason`
     says why they have no part in it, if there are any.
@@ -147,6 +151,8 @@ class TiedPlan(Plan):
             column = self.column.numpy()
             how = self.spread.executor, self.spread.branches
             spread = SpreadFactor(table, system.starts, ties, centres, active, column, self.later, *how)
+            if self.spread.started:
+                weakref.finalize(spread, self.spread.executor.close)
             object.__setattr__(self, "factor", spread)
             return
         keep = torch.is_grad_enabled()

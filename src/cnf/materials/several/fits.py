@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cnf.errors import CnfWarning
-from cnf.execution import Executor, open_executor
+from cnf.execution import Executor, opened
 from cnf.files import hash_file
 from cnf.materials.fitting.fit import Settings, fit_material, suit_method
 from cnf.materials.fitting.folders import Source
@@ -85,5 +85,5 @@ def fit_materials(
 ) -> list[cases.Outcome]:
     """A fit for every material, in a folder of its name in `out`; what is there already is not done again."""
     wanted = [Case(one.name, one.identity, one) for one in listed]
-    with open_cases(out, "fits", work.checksums()) as folder, open_executor(workers) as executor:
+    with open_cases(out, "fits", work.checksums()) as folder, opened(workers) as executor:
         return do_cases(folder, work, wanted, executor, tell)

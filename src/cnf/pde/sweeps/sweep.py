@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cnf.errors import CnfError
-from cnf.execution import Executor, open_executor
+from cnf.execution import Executor, opened
 from cnf.field import ConstrainedField
 from cnf.files import as_path, hash_file, read_text
 from cnf.loading import load
@@ -163,12 +162,10 @@ def run_sweep(asked: Asked, out: object, workers: int | str | Executor, report: 
     """The same of what was read already."""
     target = tempfile.mkdtemp(prefix="cnf-sweep-") if out is None else out
     try:
-        with open_cases(target, "sweep", asked.checksums(), CASES) as folder:
-            executor = open_executor(workers)
-            with executor if executor is not workers else nullcontext():  # one that was given goes on
-                work = SolveCase(asked.source.absolute(), asked.text)
-                tell = (lambda outcome: None) if report is None else lambda one: report(_row(one, folder, asked.source))
-                outcomes = do_cases(folder, work, asked.cases, executor, tell)
+        with open_cases(target, "sweep", asked.checksums(), CASES) as folder, opened(workers) as executor:
+            work = SolveCase(asked.source.absolute(), asked.text)
+            tell = (lambda outcome: None) if report is None else lambda one: report(_row(one, folder, asked.source))
+            outcomes = do_cases(folder, work, asked.cases, executor, tell)
     except BaseException:
         if out is None:
             shutil.rmtree(str(target), ignore_errors=True)

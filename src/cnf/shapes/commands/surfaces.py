@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cnf.shapes.reconstruction.outcome import Outcome
     from cnf.shapes.reconstruction.reconstruct import Reconstruction
 
-STAGES, TILED_STAGES = 9, 40
+STAGES, TILED_STAGES = 9, 20
 
 
 def reconstruct(
@@ -123,7 +123,8 @@ def reconstruct(
         "--normals": normals != "exact",
         "--solver": solver not in ("auto", "blend"),
     }
-    if limit := choose_tiles(cloud, memory, [name for name, given in whole.items() if given], workers + 1):
+    names = [name for name, given in whole.items() if given]
+    if limit := choose_tiles(cloud, target, memory, names, workers + 1):
         make_tiles(cloud, target, limit, merge=merge, flip=flip, **placed)
         return
     with warnings.catch_warnings():
@@ -172,14 +173,15 @@ def make_surface(prepared: Prepared, **settings: Any) -> Reconstruction:
     return made
 
 
-def choose_tiles(cloud: Path, memory: str | None, whole: list[str], processes: int) -> str:
+def choose_tiles(cloud: Path, target: Path, memory: str | None, whole: list[str], processes: int) -> str:
     """The memory that each process may take if the points of a file need more, else nothing.
 
-    `whole`: options that need the whole mesh, or the whole cloud, in memory. Without `--memory`, that which there is is
-    shared by so many processes.
+    `whole`: options that need the whole mesh, or the whole cloud, in memory. Without `--memory`, so many processes
+    share what there is, or take what they took in an unfinished run that is gone on with.
     """
     from cnf.memory import memory_there_is
     from cnf.shapes.files.pieces import PIECEWISE, open_source
+    from cnf.shapes.tiles.folder import MEMORY, Folder
     from cnf.shapes.tiles.sizes import fits, read_memory
 
     limit = memory_there_is() if memory is None else read_memory(memory)
@@ -196,6 +198,8 @@ def choose_tiles(cloud: Path, memory: str | None, whole: list[str], processes: i
         if memory is None:  # without normals, say, which is for those who read it whole
             return ""
         raise
+    if memory is None and not whole and (before := Folder.beside(target).note(MEMORY)):
+        return str(before.get("bytes"))
     if fits(count, limit):
         return ""
     if memory is None:
@@ -221,10 +225,17 @@ def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
     from cnf.shapes.tiles.folder import Folder
     from cnf.shapes.tiles.run import reconstruct_tiles
 
+    seen: set[str] = set()
+
+    def tell(words: str) -> None:
+        step = words.partition(":")[0]  # "means: 3 of 64" is the same step as "means: 2 of 64"
+        (shown.note if step in seen else shown.step)(words)
+        seen.add(step)
+
     with part(open_console(), "reconstruction", TILED_STAGES) as shown, warnings.catch_warnings():
         warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
         try:
-            made = reconstruct_tiles(cloud, target, memory, report=shown.step, **settings)
+            made = reconstruct_tiles(cloud, target, memory, report=tell, **settings)
         except BaseException:
             if (kept := Folder.beside(target).path).exists():
                 say(f"finished tiles are kept in {kept}: the same command goes on with them")

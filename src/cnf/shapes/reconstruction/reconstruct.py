@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from cnf.certificate.certificate import Certificate
 from cnf.errors import CnfError
-from cnf.execution import Executor, open_executor
+from cnf.execution import Executor, opened
 from cnf.meshes.creased import SHARP
 from cnf.meshes.mesh import Mesh
 from cnf.shapes.clouds.cloud import PointCloud
@@ -188,8 +187,7 @@ def reconstruct(
         )
     clock = Clock()
     keep_memory()
-    executor = open_executor(workers)
-    with executor if executor is not workers else nullcontext():  # one that was given goes on
+    with opened(workers) as executor:
         tell("checking the points")
         given = points if isinstance(points, Prepared) else as_cloud(points, normals, seed)
         if len(given) > 2 * (part or PART):

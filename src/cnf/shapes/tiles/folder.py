@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ import numpy as np
 
 from cnf.errors import CnfError, FileError
 from cnf.execution import Executor, Failed
-from cnf.files import read_text, write_text
+from cnf.files import lock_folder, read_text, write_text
 
 KEY, SUFFIX = "run.json", ".parts"
+MEMORY = "memory"  # the note of what each process may take
 LARGEST = 1 << 24  # bytes of the key
 Piece = dict[str, np.ndarray]  # what a piece of work leaves: plain arrays
 
@@ -38,8 +39,25 @@ class Folder:
     def beside(target: Path) -> Folder:
         return Folder(target.parent / f"{target.name}{SUFFIX}")
 
+    @contextmanager
+    def opened(self, key: dict[str, Any], needed: int) -> Iterator[bool]:
+        """Make the folder, or go on in it; whether there was one. No other run works in it meanwhile.
+
+        `needed`: bytes of disk that the run will take.
+        """
+        there = self.open(key, needed)
+        try:
+            lock = lock_folder(self.path)
+        except BlockingIOError:
+            raise FileError(f"another run is at work in {self.path}; wait for it, or name another result") from None
+        try:
+            yield there
+        finally:
+            if lock is not None:
+                os.close(lock)
+
     def open(self, key: dict[str, Any], needed: int) -> bool:
-        """Make the folder, or go on in it; whether there was one. `needed`: bytes of disk that the run will take."""
+        """The same without a word to other runs."""
         there = (self.path / KEY).exists()
         if there:
             self._check(key)
@@ -80,7 +98,12 @@ class Folder:
         if values is not None:
             write_text(path, json.dumps(values) + "\n")
             return values
-        return json.loads(read_text(path, LARGEST)) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return dict(json.loads(read_text(path, LARGEST)))
+        except (ValueError, TypeError, RecursionError):
+            raise FileError(f"{path} is damaged: remove the folder, and start again") from None
 
     def file_of(self, step: str, number: int) -> Path:
         return self.path / step / f"{number}.npz"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cnf.certificate.certificate import Certificate
 from cnf.certificate.findings import Findings
 from cnf.certificate.judgement import judge
 from cnf.errors import CnfError, ConstraintError
-from cnf.execution import Executor, open_executor
+from cnf.execution import Executor, opened
 from cnf.files import as_path, check_writable, hash_file, write_atomically
 from cnf.shapes.clouds.preparation import SAME, Prepared
 from cnf.shapes.files.pieces import open_source
@@ -41,7 +40,7 @@ from cnf.shapes.tiles.coverage import cover
 from cnf.shapes.tiles.covering import lay_balls
 from cnf.shapes.tiles.cutting import cut_cloud
 from cnf.shapes.tiles.entering import Entered, enter
-from cnf.shapes.tiles.folder import Folder, keep, load
+from cnf.shapes.tiles.folder import MEMORY, Folder, keep, load
 from cnf.shapes.tiles.guiding import guide
 from cnf.shapes.tiles.halving import AT_ONCE
 from cnf.shapes.tiles.joining import Joint, PieceFile, join_pieces
@@ -123,66 +122,69 @@ def reconstruct_tiles(
     options = {"resolution": resolution, "neighbours": neighbours, "support": support, "flatness": flatness}
     options |= {"merge": merge, "flip": flip, "points of a part": sizes.part, "rows sorted at once": sizes.rows}
     key = {"file": hash_file(given.path), "version of cnf": __version__, **options}
-    if folder.open(key, ON_DISK * given.count):
-        tell(f"going on with what is in {folder.path}")
-    executor = open_executor(workers)
-    with executor if executor is not workers else nullcontext():  # one that was given goes on
-        executor.warm_up(MeshTile.__module__)
-        entered = enter(given, folder, sizes, merge, flip, executor, tell)
-        clock.stop("preparation")
-        guided = guide(entered, neighbours or NEIGHBOURS["blend"], folder, executor, tell)
-        clock.stop("guide")
-        radius = guided.reach if support is None else support
-        surface = _lay_out(entered, guided.closed, radius, resolution, sizes.part, sizes.rows, folder, executor, tell)
-        clock.stop("parts")
-        steps = _mesh(surface, min(REACH * radius, FARTHEST), flatness, folder, executor, tell)
-        count = executor.workers
-    clock.stop("field and mesh")
-    tell("joining the pieces")
-    pieces = [PieceFile(folder.file_of(step, number)) for step, numbers in steps for number in numbers]
-    total = sum(int(piece.take("cut")[0][0]) for piece in pieces)
-    if not any(len(piece.take("seeds")[0]) for piece in pieces):
-        raise ConstraintError(
-            f"no surface is seen around the {entered.cloud.count} points at a grid step of {surface.grid.step:.3g}: "
-            "the shape is thinner than the step, or small beside a far outlier; raise the resolution"
+    with folder.opened(key, ON_DISK * given.count) as there:
+        if there:
+            tell(f"going on with what is in {folder.path}")
+        folder.note(MEMORY, {"bytes": limit})
+        with opened(workers) as executor:
+            executor.warm_up(MeshTile.__module__)
+            entered = enter(given, folder, sizes, merge, flip, executor, tell)
+            clock.stop("preparation")
+            guided = guide(entered, neighbours or NEIGHBOURS["blend"], folder, executor, tell)
+            clock.stop("guide")
+            radius = guided.reach if support is None else support
+            size = sizes.part, sizes.rows
+            surface = _lay_out(entered, guided.closed, radius, resolution, *size, folder, executor, tell)
+            clock.stop("parts")
+            steps = _mesh(surface, min(REACH * radius, FARTHEST), flatness, folder, executor, tell)
+            count = executor.workers
+        clock.stop("field and mesh")
+        tell("joining the pieces")
+        pieces = [PieceFile(folder.file_of(step, number)) for step, numbers in steps for number in numbers]
+        total = sum(int(piece.take("cut")[0][0]) for piece in pieces)
+        if not any(len(piece.take("seeds")[0]) for piece in pieces):
+            raise ConstraintError(
+                f"no surface is seen around the {entered.cloud.count} points at a grid step of "
+                f"{surface.grid.step:.3g}: the shape is thinner than the step, or small beside a far outlier; raise "
+                "the resolution"
+            )
+        joint = join_pieces(pieces, total > 0)
+        clock.stop("joining")
+        coverage, area = cover(joint, entered.cloud)
+        clock.stop("coverage")
+        tell(f"writing {joint.faces} faces")
+        _write(joint, surface, target)
+        clock.stop("writing")
+        found = _gather(pieces, entered.cloud.count, 4 + entered.cloud.attribute_columns)
+        judge(found.certificate, "warn")
+        notes = [*entered.notes, *guided.notes, *note_coarseness(surface.grid.step, radius)]
+        notes += note_followed(joint.dropped, len(joint.middles), total, True)
+        notes += _note_missed(pieces, surface.grid, entered.cloud.count) + coverage.describe(surface.frame)
+        made = TiledReconstruction(
+            path=target,
+            certificate=found.certificate,
+            numbers=MeshNumbers(
+                *(joint.vertices, joint.faces, joint.watertight, joint.boundary_edges, joint.components, joint.euler),
+                *(area * entered.scale**2, tuple(sorted([*(name for name, _ in entered.cloud.names), NORMALS]))),
+            ),
+            points=entered.cloud.count,
+            placed=surface.frame,
+            value_error=found.errors[0],
+            normal_error=found.errors[1],
+            angle=found.errors[2],
+            support=radius,
+            coverage=coverage,
+            seconds=clock.seconds,
+            memory=peak_memory(),
+            evaluations=found.evaluations,
+            notes=tuple(notes),
+            settings={
+                **{"points": entered.cloud.count, "normals": "exact", "solver": "blend", "support": radius},
+                **{"resolution": surface.grid_nodes, "flatness": flatness, "close": True, "memory": limit},
+                **{"parts": len(surface.boxes), "workers": count},
+            },
         )
-    joint = join_pieces(pieces, total > 0)
-    clock.stop("joining")
-    coverage, area = cover(joint, entered.cloud)
-    clock.stop("coverage")
-    tell(f"writing {joint.faces} faces")
-    _write(joint, surface, target)
-    clock.stop("writing")
-    found = _gather(pieces, entered.cloud.count, 4 + entered.cloud.attribute_columns)
-    judge(found.certificate, "warn")
-    notes = [*entered.notes, *guided.notes, *note_coarseness(surface.grid.step, radius)]
-    notes += note_followed(joint.dropped, len(joint.middles), total, True)
-    notes += _note_missed(pieces, surface.grid, entered.cloud.count) + coverage.describe(surface.frame)
-    made = TiledReconstruction(
-        path=target,
-        certificate=found.certificate,
-        numbers=MeshNumbers(
-            *(joint.vertices, joint.faces, joint.watertight, joint.boundary_edges, joint.components, joint.euler),
-            *(area * entered.scale**2, tuple(sorted([*(name for name, _ in entered.cloud.names), NORMALS]))),
-        ),
-        points=entered.cloud.count,
-        placed=surface.frame,
-        value_error=found.errors[0],
-        normal_error=found.errors[1],
-        angle=found.errors[2],
-        support=radius,
-        coverage=coverage,
-        seconds=clock.seconds,
-        memory=peak_memory(),
-        evaluations=found.evaluations,
-        notes=tuple(notes),
-        settings={
-            **{"points": entered.cloud.count, "normals": "exact", "solver": "blend", "support": radius},
-            **{"resolution": surface.grid_nodes, "flatness": flatness, "close": True, "memory": limit},
-            **{"parts": len(surface.boxes), "workers": count},
-        },
-    )
-    folder.remove()
+        folder.remove()
     return made
 
 
