@@ -77,6 +77,20 @@ def test_a_damaged_record_counts_for_nothing(text: str, tmp_path: Path):
         assert not do_cases(folder, square, CASES[1:2], Here())[0].repeated
 
 
+def test_what_was_changed_since_is_done_again(tmp_path: Path):
+    """A row, a file, a file that is gone: each of them makes its own case count for nothing, and is put right."""
+    with open_cases(tmp_path, "squares", {}) as folder:
+        do_cases(folder, square, CASES, Here())
+    record = tmp_path / "n=0" / "case.json"
+    record.write_text(record.read_text().replace('"square": 0', '"square": 7'))
+    (tmp_path / "n=1" / "text.txt").write_text("y")
+    (tmp_path / "n=3" / "text.txt").unlink()
+    with open_cases(tmp_path, "squares", {}) as folder:
+        found = do_cases(folder, square, CASES, Here())
+    assert [one.repeated for one in found] == [False, False, False, False, True]
+    assert found[0].row == {"square": 0} and (tmp_path / "n=3" / "text.txt").read_text() == "xxx"
+
+
 def test_another_run_and_another_question_are_refused(tmp_path: Path):
     """While one run is at work no other is; afterwards only one that asks for the same."""
     asked = {"the file": "a", "the seed": "0"}

@@ -14,13 +14,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from cnf.errors import CnfError, ExecutionError, FileError
 from cnf.execution import Executor, Failed
 from cnf.execution.executor import Work
-from cnf.files import as_path, lock_folder, read_text, write_text
+from cnf.files import as_path, hash_file, lock_folder, read_text, write_text
 from cnf.reports.results import publish
 
 CASE = "case.json"
@@ -69,23 +70,36 @@ class CaseFolder:
         return self.path / self.within / case.name
 
     def kept(self, case: Case) -> dict[str, Any] | None:
-        """The row of a case that is done."""
-        if not (self.place(case) / CASE).is_file():
+        """The row of a case that is done, with all its files as they were written; else it is done again."""
+        place = self.place(case)
+        if not (place / CASE).is_file():
             return None
         try:
-            record = json.loads(read_text(self.place(case) / CASE, LARGEST))
+            record = json.loads(read_text(place / CASE, LARGEST))
             same = record["asked"] == dict(self.asked) and record["case"] == json.loads(json.dumps(case.identity))
-            return dict(record["row"]) if same else None
-        except (FileError, ValueError, TypeError, KeyError, RecursionError):
-            return None  # damaged: it is done again
+            whole = record.pop("seal") == _seal_of(record)
+            files = dict(record["files"]).items()
+            if not (same and whole and all(hash_file(place / name) == checksum for name, checksum in files)):
+                return None
+            return dict(record["row"])
+        except (FileError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None  # damaged
 
     def keep(self, case: Case, made: Made) -> None:
         """Write the files of a case; its folder is complete or absent."""
-        record = {"asked": dict(self.asked), "case": case.identity, "row": made.row}
+        files = {name: sha256(data).hexdigest() for name, data in made.files.items()}
+        record = {"asked": dict(self.asked), "case": case.identity, "row": made.row, "files": files}
+        record = json.loads(json.dumps(record, allow_nan=False))  # as it will be read
         with publish(self.place(case), self.kind) as results:
             for name, data in made.files.items():
                 (results.folder / name).write_bytes(data)
-            write_text(results.folder / CASE, json.dumps(record, indent=2, allow_nan=False) + "\n")
+            sealed = {**record, "seal": _seal_of(record)}
+            write_text(results.folder / CASE, json.dumps(sealed, indent=2, allow_nan=False) + "\n")
+
+
+def _seal_of(record: Mapping[str, Any]) -> str:
+    """The checksum of a record: one that was edited since, or is damaged, has another."""
+    return sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
