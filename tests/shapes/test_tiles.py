@@ -168,6 +168,22 @@ def test_a_stopped_run_goes_on(tmp_path: Path):
     assert (tmp_path / "mesh.ply").read_bytes() == (tmp_path / "straight.ply").read_bytes()
 
 
+def test_a_run_goes_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Stopped, and gone on with from a folder where a run of the same names was stopped: no tile of that one is read."""
+    for name, radius in (("here", 0.3), ("there", 0.6)):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        np.save("cloud.npy", np.concatenate(torus(2200, tube=radius), axis=1))
+        with pytest.raises(StoppedError):
+            reconstruct_tiles("cloud.npy", "mesh.ply", "1GB", resolution=COARSE, report=Stop(5))
+        assert len(list(Path("mesh.ply.parts/sort").glob("[0-9]*.npz"))) == 1  # of two portions
+    monkeypatch.chdir(tmp_path / "there")
+    reconstruct_tiles("../here/cloud.npy", "../here/mesh.ply", "1GB", resolution=COARSE)
+    monkeypatch.chdir(tmp_path / "here")
+    reconstruct_tiles("cloud.npy", "straight.ply", "1GB", resolution=COARSE)
+    assert Path("mesh.ply").read_bytes() == Path("straight.ply").read_bytes()
+
+
 def test_another_file_or_option_is_refused(tmp_path: Path):
     """After a stop: another flatness, another point; each is named in one line, and nothing is lost."""
     cloud = tmp_path / "cloud.npy"

@@ -67,9 +67,9 @@ def lay_balls(cloud: TiledCloud, most: int, folder: Folder, executor: Executor, 
         scratch = folder.path / "cover rows"
         scratch.mkdir(exist_ok=True)
         portions, _ = halve_table(cloud.column("points"), scratch, most, lambda *given: given[3] // 2)
-        kept = {"portions": [[p.rows.path, p.rows.count] for p in portions]}
+        kept = {"portions": [[folder.shorten(p.rows.path), p.rows.count] for p in portions]}
         folder.note("cover portions", kept)
-    tables = [Portion(0, 0, 0, Column(name, count, 3)) for name, count in kept["portions"]]
+    tables = [Portion(0, 0, 0, Column(folder.find(name), count, 3)) for name, count in kept["portions"]]
     folder.run("cover", CoverPortion(tuple(tables), path), range(len(tables)), executor, report)
     if folder.note("balls") is None:
         _lay(cloud, len(tables), folder, executor, report)

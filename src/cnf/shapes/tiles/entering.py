@@ -178,13 +178,15 @@ def _sort(
             lambda level, number, start, _: int((2 * number + 1) * count // 2 ** (level + 1)) - start,
         )
         level = max([tree_depth(count, sizes.part), *(portion.level for portion in portions)])
-        kept = {"level": level, "portions": [[p.level, p.number, p.start, p.rows.path, p.rows.count] for p in portions]}
+        kept = {"level": level, "portions": []}
+        for p in portions:
+            kept["portions"].append([p.level, p.number, p.start, folder.shorten(p.rows.path), p.rows.count])
         cloud = TiledCloud(str(folder.path), count, level, names)
         for name in ("points", "normals", "values", "ranks", "areas", "widths", "inside", "means", "levels"):
             cloud.column(name).make()
         folder.note(f"{step} portions", kept)
     cloud = TiledCloud(str(folder.path), count, int(kept["level"]), names)
-    portions = [Portion(a, b, c, Column(path, n, records.width)) for a, b, c, path, n in kept["portions"]]
+    portions = [Portion(a, b, c, Column(folder.find(d), n, records.width)) for a, b, c, d, n in kept["portions"]]
     folder.run(
         step, SortPortion(cloud, tuple(portions), str(folder.path / step)), range(len(portions)), executor, report
     )

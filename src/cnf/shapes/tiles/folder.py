@@ -37,7 +37,18 @@ class Folder:
 
     @staticmethod
     def beside(target: Path) -> Folder:
-        return Folder(target.parent / f"{target.name}{SUFFIX}")
+        """By its full name, for workers may have been started elsewhere."""
+        return Folder(target.parent.absolute() / f"{target.name}{SUFFIX}")
+
+    def shorten(self, path: str) -> str:
+        """The name of a file here from the folder on: a run that goes on may have been started elsewhere."""
+        return Path(path).relative_to(self.path).as_posix()
+
+    def find(self, name: str) -> str:
+        """The file of such a name, which leads nowhere else."""
+        if Path(name).is_absolute() or ".." in Path(name).parts or not (self.path / name).is_file():
+            raise FileError(f"{self.path / name} is missing: remove the folder {self.path}, and start again")
+        return str(self.path / name)
 
     @contextmanager
     def opened(self, key: dict[str, Any], needed: int) -> Iterator[bool]:
