@@ -221,6 +221,27 @@ def test_files_that_cannot_be_read_in_pieces(tmp_path: Path):
     assert not (tmp_path / "full.parts").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"neighbours": -3}, "4 to 1000 neighbours; got -3"),
+        ({"flatness": float("nan")}, "part of the grid's step, 0 to 1; got nan"),
+        ({"merge": float("nan")}, "merging distance .* got nan"),
+        ({"merge": -1.0}, "merging distance .* got -1"),
+        ({"resolution": 0}, "from 8 to 4096; got 0"),
+        ({"resolution": 1_000_000}, "from 8 to 4096; got 1000000"),
+        ({"support": -1.0}, "a positive radius .* got -1"),
+        ({"support": float("nan")}, "a positive radius .* got nan"),
+    ],
+)
+def test_options_are_checked_first(options: dict, said: str, tmp_path: Path):
+    """What `reconstruct` refuses is refused before a folder is made."""
+    np.save(tmp_path / "cloud.npy", np.concatenate(torus(50), axis=1))
+    with pytest.raises(CnfError, match=said):
+        reconstruct_tiles(tmp_path / "cloud.npy", tmp_path / "mesh.ply", "1GB", **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["cloud.npy"]
+
+
 @pytest.mark.parametrize("name", ["cloud.ply", "cloud.npy", "cloud.las"])
 def test_pieces_are_the_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """1000 points, 64 at a time: points, normals and colours of the reader of whole files, bit by bit."""

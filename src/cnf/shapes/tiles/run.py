@@ -22,7 +22,7 @@ from cnf.certificate.judgement import judge
 from cnf.errors import CnfError, ConstraintError
 from cnf.execution import Executor, opened
 from cnf.files import as_path, check_writable, hash_file, write_atomically
-from cnf.shapes.clouds.preparation import SAME, Prepared
+from cnf.shapes.clouds.preparation import SAME, Prepared, check_merge
 from cnf.shapes.files.pieces import open_source
 from cnf.shapes.files.writing import PlyTable, name_columns
 from cnf.shapes.reconstruction.band import Grid, lay_grid
@@ -31,7 +31,7 @@ from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import MISSED, Coverage, Placed
 from cnf.shapes.reconstruction.drawing import FARTHEST, REACH
 from cnf.shapes.reconstruction.extraction import note_followed
-from cnf.shapes.reconstruction.lengths import DENSE, NEIGHBOURS, count_nodes, note_coarseness
+from cnf.shapes.reconstruction.lengths import DENSE, NEIGHBOURS, check_lengths, count_nodes, note_coarseness
 from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, join_certificates
 from cnf.shapes.reconstruction.refinement import NORMALS
@@ -112,6 +112,8 @@ def reconstruct_tiles(
         raise CnfError(f"meshes larger than memory are written as {ENDING}; got {str(target)!r}")
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    check_lengths(resolution, neighbours, support, flatness)
+    check_merge(merge)
     limit = read_memory(memory)
     given = open_source(source)
     check_writable(target)
