@@ -17,7 +17,7 @@ from cnf.shapes.clouds.winding import bounds_at, divide, tree_depth
 from cnf.shapes.reconstruction.conditions import BLEND
 from cnf.shapes.tiles.cloud import TiledCloud
 from cnf.shapes.tiles.columns import Column
-from cnf.shapes.tiles.folder import Folder, keep
+from cnf.shapes.tiles.folder import Folder, keep, load
 from cnf.shapes.tiles.halving import Portion, halve_table
 from cnf.solvers.balls import Balls
 from cnf.systems.cover import CROWDED, ROUNDS, choose_radii, cut_at_gap, halve_points, measure_leaves, stretch_of
@@ -74,8 +74,8 @@ def lay_balls(cloud: TiledCloud, most: int, folder: Folder, executor: Executor, 
     if folder.note("balls") is None:
         _lay(cloud, len(tables), folder, executor, report)
         folder.note("balls", {})
-    with np.load(folder.path / "balls.npz", allow_pickle=False) as found:
-        return BallIndex(path, found["bounds"], found["low"], found["high"], found["largest"])
+    found = load(folder.path / "balls.npz")
+    return BallIndex(path, found["bounds"], found["low"], found["high"], found["largest"])
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def _lay(cloud: TiledCloud, portions: int, folder: Folder, executor: Executor, r
         fresh = []
         for number in np.unique(portion[crowded]):
             table = folder.file_of("cover", int(number))
-            with np.load(table, allow_pickle=False) as found:
-                points = found["points"]
+            points = load(table, "points")["points"]
             for leaf in crowded[portion[crowded] == number]:
                 rows = own.pop(int(leaf), None)
                 rows = points[starts[leaf] : starts[leaf] + counts[leaf]] if rows is None else rows

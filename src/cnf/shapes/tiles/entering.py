@@ -77,7 +77,7 @@ def enter(
     numbers = [int(path.stem) for path in sorted((folder.path / step).glob("[0-9]*.npz"))]
     sample = np.concatenate([piece["sample"] for piece in folder.pieces(step, numbers)])
     sample = sample[np.argsort(sample[:, 0])]
-    check_shape(sample[:, 1:4], seen["step"] / scale)
+    check_shape(sample[:, 1:4], seen["step"] / scale, cloud.count)
     examine_signs(sample[:, 1:4], sample[:, 4:], 0, notes)
     return Entered(cloud, centre, scale, np.array(seen["ranges"]).reshape(2, -1), tuple(notes))
 
@@ -108,7 +108,7 @@ def _scan(source: Source, report: Report) -> dict[str, Any]:
             raise ConstraintError(f"{source.path}: attributes are not finite; fill them in, or leave them out")
         ranges = np.stack([np.minimum(ranges[0], columns.min(axis=0)), np.maximum(ranges[1], columns.max(axis=0))])
         count += len(piece.points)
-    centre, scale = measure_box(np.stack([low, high, low, high]))
+    centre, scale = measure_box(np.stack([low, high]), count)
     largest = float(np.maximum(np.abs(low), np.abs(high)).max())
     single &= largest < 1e30
     step = float(np.spacing(np.float32(largest))) if single else float(np.spacing(largest))
@@ -124,6 +124,10 @@ def _scan(source: Source, report: Report) -> dict[str, Any]:
 def _check(piece: Decoded, source: Source, before: int) -> None:
     if piece.points.shape[1] != 3:
         raise CnfError(f"{source.path}: surfaces go through points in 3D; its points have {piece.points.shape[1]}")
+    bad = np.flatnonzero(~np.isfinite(piece.points).all(axis=1))
+    if len(bad):
+        where = f"number {before + bad[0]} (from 0): {piece.points[bad[0]].tolist()}"
+        raise ConstraintError(f"{source.path}: points are not finite, the first is {where}; remove them")
     if piece.normals is None:
         raise CnfError(
             f"{source.path} has no normals, and these are estimated with all points in memory only: give more memory, "

@@ -40,7 +40,7 @@ from cnf.shapes.tiles.coverage import cover
 from cnf.shapes.tiles.covering import lay_balls
 from cnf.shapes.tiles.cutting import cut_cloud
 from cnf.shapes.tiles.entering import Entered, enter
-from cnf.shapes.tiles.folder import MEMORY, Folder, keep, load
+from cnf.shapes.tiles.folder import MEMORY, MESH, Folder, keep, load
 from cnf.shapes.tiles.guiding import guide
 from cnf.shapes.tiles.halving import AT_ONCE
 from cnf.shapes.tiles.joining import Joint, PieceFile, join_pieces
@@ -145,6 +145,7 @@ def reconstruct_tiles(
         pieces = [PieceFile(folder.file_of(step, number)) for step, numbers in steps for number in numbers]
         total = sum(int(piece.take("cut")[0][0]) for piece in pieces)
         if not any(len(piece.take("seeds")[0]) for piece in pieces):
+            folder.remove()  # with another resolution nothing in it is of use
             raise ConstraintError(
                 f"no surface is seen around the {entered.cloud.count} points at a grid step of "
                 f"{surface.grid.step:.3g}: the shape is thinner than the step, or small beside a far outlier; raise "
@@ -223,7 +224,7 @@ def _mesh(
     asked: dict[int, np.ndarray] = {}
     numbers = np.flatnonzero(surface.boxes.counts).tolist()
     while numbers:
-        step = f"mesh {len(steps)}"
+        step = f"{MESH} {len(steps)}"
         work = MeshTile(shared, asked, not steps, reach, flatness, str(folder.path / step))
         largest_first = sorted(numbers, key=lambda number: -int(surface.boxes.counts[number]))
         folder.run(step, work, largest_first, executor, report)
