@@ -100,7 +100,8 @@ def reconstruct_tiles(
 
     The file: binary PLY, NPY, LAS or LAZ, with a normal for each point. Options are those of `reconstruct`, which makes
     the same mesh of clouds that memory holds. A folder beside the mesh, of its name and `.parts`, holds what is
-    finished; it goes when the mesh is there. Stopped in whatever way, the same call goes on with it.
+    finished; it goes when the mesh is there, or if the input cannot be used. Stopped in whatever other way, the same
+    call goes on with it.
 
     >>> cnf.shapes.reconstruct_tiles("missing.ply", "mesh.ply", "4GB")
     Traceback (most recent call last):
