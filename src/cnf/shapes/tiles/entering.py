@@ -126,8 +126,10 @@ def _check(piece: Decoded, source: Source, before: int) -> None:
         raise CnfError(f"{source.path}: surfaces go through points in 3D; its points have {piece.points.shape[1]}")
     bad = np.flatnonzero(~np.isfinite(piece.points).all(axis=1))
     if len(bad):
-        where = f"number {before + bad[0]} (from 0): {piece.points[bad[0]].tolist()}"
-        raise ConstraintError(f"{source.path}: points are not finite, the first is {where}; remove them")
+        raise ConstraintError(
+            f"{source.path}: points are not finite, the first is number {before + bad[0]} (from 0): "
+            f"{piece.points[bad[0]].tolist()}; remove them"
+        )
     if piece.normals is None:
         raise CnfError(
             f"{source.path} has no normals, and these are estimated with all points in memory only: give more memory, "
