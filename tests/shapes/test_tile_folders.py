@@ -11,6 +11,7 @@ import pytest
 
 from cnf.cli.main import run as command
 from cnf.errors import CnfError, ExecutionError, FileError
+from cnf.shapes.files import pieces
 from cnf.shapes.tiles import run
 from cnf.shapes.tiles.folder import Folder
 from cnf.shapes.tiles.run import reconstruct_tiles
@@ -111,6 +112,7 @@ def test_input_that_cannot_be_used_leaves_nothing(
 ):
     """One line with the number of all points; no folder, and no word of tiles that are kept."""
     monkeypatch.setattr(run, "choose_sizes", lambda memory, part, columns: Sizes(5000, 20_000))
+    monkeypatch.setattr(pieces, "AT_ONCE", 16)
     cloud, mesh = tmp_path / "cloud.npy", tmp_path / "mesh.ply"
     np.save(cloud, np.concatenate([points, np.tile([0, 0, 1.0], (len(points), 1))], axis=1))
     monkeypatch.setattr("cnf.shapes.tiles.sizes.WHOLE", 10**9)  # a point

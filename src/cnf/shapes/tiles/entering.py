@@ -124,12 +124,6 @@ def _scan(source: Source, report: Report) -> dict[str, Any]:
 def _check(piece: Decoded, source: Source, before: int) -> None:
     if piece.points.shape[1] != 3:
         raise CnfError(f"{source.path}: surfaces go through points in 3D; its points have {piece.points.shape[1]}")
-    bad = np.flatnonzero(~np.isfinite(piece.points).all(axis=1))
-    if len(bad):
-        raise ConstraintError(
-            f"{source.path}: points are not finite, the first is number {before + bad[0]} (from 0): "
-            f"{piece.points[bad[0]].tolist()}; remove them"
-        )
     if piece.normals is None:
         raise CnfError(
             f"{source.path} has no normals, and these are estimated with all points in memory only: give more memory, "
