@@ -200,7 +200,7 @@ class TrainingError(CnfError):
 
 
 class ExecutionError(CnfError):
-    """Work that cannot go on where it was done: a scheduler that does not answer any more.
+    """Work that cannot go on where it was done: a scheduler that does not answer any more, a worker lost with a piece.
 
     What was finished before is kept where a folder was given for it, and the same call goes on from there.
 

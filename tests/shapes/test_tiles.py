@@ -198,6 +198,7 @@ def test_files_that_cannot_be_read_in_pieces(tmp_path: Path):
     for name, said in (("bare.npy", "has no normals"), ("weak.npy", "at point 7"), ("cloud.xyz", "read whole only")):
         with pytest.raises(CnfError, match=said):
             reconstruct_tiles(tmp_path / name, tmp_path / f"{name}.ply", "1GB")
+        assert not (tmp_path / f"{name}.ply.parts").exists()
     with pytest.raises(CnfError, match=r"are written as \.ply"):
         reconstruct_tiles(tmp_path / "bare.npy", tmp_path / "mesh.obj", "1GB")
     with pytest.raises(FileError, match="GB are needed on the disk"):
@@ -277,8 +278,11 @@ def test_sizes_of_memory():
     for text in ("", "much", "4 elephants", "-1GB", "nan"):
         with pytest.raises(CnfError, match="memory is a number with a unit"):
             read_memory(text)
-    with pytest.raises(CnfError, match="are too little"):
+    with pytest.raises(CnfError, match=r"^100 MB of memory are too little.* give \d+MB or more$") as told:
         choose_sizes(1e8, None, 7)
+    choose_sizes(read_memory(str(told.value).split()[-3]), None, 7)  # what it says is enough
+    with pytest.raises(CnfError, match=r"^4 bytes of memory are too little.* a unit, such as 4GB$"):
+        choose_sizes(read_memory("4"), None, 7)
     with pytest.raises(CnfError, match="give more memory, or parts of"):
         choose_sizes(1e9, 10**6, 7)
     assert choose_sizes(4e9, None, 7).part == 50_000 and choose_sizes(6e8, None, 7).part < 50_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from cnf.errors import CnfError
+from cnf.errors import ExecutionError
 
 if TYPE_CHECKING:
     from cnf.execution.sharing import SharedFolder
@@ -50,7 +50,7 @@ class Failed:
     >>> cnf.execution.Failed("the worker was lost").raise_error()
     Traceback (most recent call last):
         ...
-    cnf.errors.CnfError: the worker was lost
+    cnf.errors.ExecutionError: the worker was lost
     """
 
     reason: str
@@ -58,7 +58,7 @@ class Failed:
 
     def raise_error(self) -> None:
         """As if the work had been done here."""
-        raise self.error or CnfError(self.reason)
+        raise self.error or ExecutionError(self.reason)
 
 
 class Executor(ABC):

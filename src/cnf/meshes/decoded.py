@@ -59,14 +59,14 @@ def check_faces(faces: np.ndarray, count: int, source: Path) -> np.ndarray:
     return faces
 
 
-def check_finite(points: np.ndarray, source: Path) -> np.ndarray:
-    """The points, if none of them is NaN or infinite."""
+def check_finite(points: np.ndarray, source: Path, before: int = 0) -> np.ndarray:
+    """The points, if none of them is NaN or infinite; in the file so many come `before` these."""
     if np.isfinite(points.sum()):  # one pass without a mask; an overflow only costs the second look
         return points
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if len(bad):
         raise FileError(
-            f"{source}: {len(bad)} of {len(points)} points are not finite, the first is number {bad[0]} (from 0): "
-            f"{points[bad[0]].tolist()}; remove them"
+            f"{source}: {len(bad)} of {len(points)} points are not finite, the first is number {before + bad[0]} (from "
+            f"0): {points[bad[0]].tolist()}; remove them"
         )
     return points

@@ -13,13 +13,14 @@ FLAT = 1e-9  # of the size: thickness below which points are in one plane
 SHAPES = {2: "curve", 3: "surface"}
 
 
-def measure_box(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre (D,) and half the longest side of the box around finite points.
+def measure_box(points: np.ndarray, total: int | None = None) -> tuple[np.ndarray, float]:
+    """Centre (D,) and half the longest side of the box around finite points, or around corners of `total` points.
 
     The centre is found from one corner and half the sides, so that neither an offset of 5e6 nor a size of 1e-6 costs
     digits; subtracting it from a point of the box is then exact to rounding.
     """
-    count, dimension = points.shape
+    dimension = points.shape[1]
+    count = len(points) if total is None else total
     if count < dimension + 1:
         raise ConstraintError(
             f"{count} points are too few for a closed {SHAPES[dimension]}; at least {dimension + 1} are needed"
@@ -63,12 +64,14 @@ def note_rounding(step: float, single: bool, scale: float) -> list[str]:
     ]
 
 
-def check_shape(points: np.ndarray, rounding: float = 0.0) -> None:
+def check_shape(points: np.ndarray, rounding: float = 0.0, total: int | None = None) -> None:
     """Refuse distinct points, scaled to [-1, 1]^D, that no closed surface can pass through: too few, or flat.
 
+    `total`: how many there are if those given are a sample.
     Points that leave a plane by the rounding of their coordinates only are still in it.
     """
-    count, dimension = points.shape
+    dimension = points.shape[1]
+    count = len(points) if total is None else total
     if count < dimension + 1:
         raise ConstraintError(
             f"only {count} different points are among those given; a closed {SHAPES[dimension]} "

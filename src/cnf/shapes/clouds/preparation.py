@@ -94,8 +94,7 @@ def prepare_cloud(
     >>> bool(np.allclose(np.linalg.norm(prepared.normals, axis=1), 1)), round(prepared.scale)
     (True, 3)
     """
-    if not (np.isfinite(merge) and 0 <= merge < 1):
-        raise ConstraintError(f"the merging distance is a part of half the longest side, 0 to 1; got {merge}")
+    check_merge(merge)
     cloud = cloud if isinstance(cloud, PointCloud) else PointCloud(cloud)
     notes = list(cloud.notes)
     centre, scale = measure_box(cloud.points)
@@ -179,6 +178,12 @@ def average(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Mean (G, k) of the rows (P, k) of each group."""
     counts = np.bincount(groups)
     return np.stack([np.bincount(groups, weights=column) / counts for column in values.T], axis=1)
+
+
+def check_merge(merge: float) -> None:
+    """Refuse what is no merging distance."""
+    if not (np.isfinite(merge) and 0 <= merge < 1):
+        raise ConstraintError(f"the merging distance is a part of half the longest side, 0 to 1; got {merge}")
 
 
 def merge_normals(

@@ -181,7 +181,7 @@ def choose_tiles(cloud: Path, target: Path, memory: str | None, whole: list[str]
     """
     from cnf.memory import memory_there_is
     from cnf.shapes.files.pieces import PIECEWISE, open_source
-    from cnf.shapes.tiles.folder import MEMORY, Folder
+    from cnf.shapes.tiles.folder import Folder
     from cnf.shapes.tiles.sizes import fits, read_memory
 
     limit = memory_there_is() if memory is None else read_memory(memory)
@@ -198,8 +198,8 @@ def choose_tiles(cloud: Path, target: Path, memory: str | None, whole: list[str]
         if memory is None:  # without normals, say, which is for those who read it whole
             return ""
         raise
-    if memory is None and not whole and (before := Folder.beside(target).note(MEMORY)):
-        return str(before.get("bytes"))
+    if memory is None and not whole and (before := Folder.beside(target).memory()):
+        return str(before)
     if fits(count, limit):
         return ""
     if memory is None:
@@ -222,7 +222,6 @@ def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
     from cnf.reports.progress import part
     from cnf.shapes.report.results import NUMBERS, find_earlier
     from cnf.shapes.report.summary import summarise, write_summary
-    from cnf.shapes.tiles.folder import Folder
     from cnf.shapes.tiles.run import reconstruct_tiles
 
     seen: set[str] = set()
@@ -236,9 +235,9 @@ def make_tiles(cloud: Path, target: Path, memory: str, **settings: Any) -> None:
         warnings.simplefilter("ignore", CnfWarning)  # the notes say the same
         try:
             made = reconstruct_tiles(cloud, target, memory, report=tell, **settings)
-        except BaseException:
-            if (kept := Folder.beside(target).path).exists():
-                say(f"finished tiles are kept in {kept}: the same command goes on with them")
+        except BaseException as error:
+            for note in getattr(error, "__notes__", ()):  # that the same command goes on, where it does
+                say(note)
             raise
         shown.result = f"{made.points} points, {made.numbers.faces} faces"
     for note in dict.fromkeys(made.notes):

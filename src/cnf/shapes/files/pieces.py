@@ -36,7 +36,7 @@ class Source:
         """All points in order, finite, so many at a time."""
         seen = 0
         for piece in self.read():
-            check_finite(piece.points, self.path)
+            check_finite(piece.points, self.path, seen)
             seen += len(piece.points)
             yield piece
         if seen != self.count:

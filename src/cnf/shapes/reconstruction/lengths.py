@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from cnf.errors import CnfError
 from cnf.shapes.clouds.spacing import Spacing
 
 # Points inside the support: fewer leak; more cost a sparse system time, but patches, dense anyway, only digits.
@@ -17,6 +18,18 @@ STEP, DENSE = 0.65, 0.2  # of the grid, in spacings of the points, such that thi
 PLENTY, GROWTH, WIDEST = 50_000, 1 / 6, 1.1
 COARSEST, FINEST = 96, 4096  # nodes along the longest side
 RESOLVED = 3.0  # steps in the support: with fewer the grid does not see what the field is
+
+
+def check_lengths(resolution: int | None, neighbours: int | None, support: float | None, flatness: float) -> None:
+    """Refuse lengths that make no sense; None for those that are chosen."""
+    if resolution is not None and not (isinstance(resolution, int) and 8 <= resolution <= FINEST):
+        raise CnfError(f"the resolution is a number of grid nodes from 8 to {FINEST}; got {resolution}")
+    if neighbours is not None and not 4 <= neighbours <= 1000:
+        raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
+    if support is not None and not (np.isfinite(support) and support > 0):
+        raise CnfError(f"the support is a positive radius (the longest side of the cloud is 2); got {support}")
+    if not (np.isfinite(flatness) and 0 <= flatness <= 1):
+        raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
 
 
 def choose_resolution(size: float, spacing: Spacing) -> int:

@@ -39,7 +39,7 @@ from cnf.shapes.reconstruction.doubts import (
     note_unevenness,
 )
 from cnf.shapes.reconstruction.drawing import Task, draw
-from cnf.shapes.reconstruction.lengths import FINEST, NEIGHBOURS, note_coarseness, typical_reach
+from cnf.shapes.reconstruction.lengths import NEIGHBOURS, check_lengths, note_coarseness, typical_reach
 from cnf.shapes.reconstruction.measuring import complete_attributes
 from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, PART, PartedSurface
@@ -308,17 +308,10 @@ def _check(
         raise CnfError(
             "a field solved per query jumps, so faces cannot be refined on it; use solver 'sparse' or 'blend'"
         )
-    if resolution is not None and not (isinstance(resolution, int) and 8 <= resolution <= FINEST):
-        raise CnfError(f"the resolution is a number of grid nodes from 8 to {FINEST}; got {resolution}")
-    if neighbours is not None and not 4 <= neighbours <= 1000:
-        raise CnfError(f"the support holds 4 to 1000 neighbours; got {neighbours}")
-    if support is not None and not (np.isfinite(support) and support > 0):
-        raise CnfError(f"the support is a positive radius (the longest side of the cloud is 2); got {support}")
+    check_lengths(resolution, neighbours, support, flatness)
     if not (np.isfinite(offset) and 0 < offset < 1):
         raise CnfError(
             f"the offset of pseudo-normals lies between 0 and 1 (the cloud's longest side is 2); got {offset}"
         )
-    if not (np.isfinite(flatness) and 0 <= flatness <= 1):
-        raise CnfError(f"the flatness is a part of the grid's step, 0 to 1; got {flatness}")
     if not 0 <= refinements <= 4:
         raise CnfError(f"faces are split 0 to 4 times; got {refinements}")

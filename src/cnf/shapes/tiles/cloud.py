@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 from cnf.shapes.clouds.winding import LEAF, Sources, WindingNumber, bounds_at, tree_depth
 from cnf.shapes.reconstruction.surface import find_nearest, weigh_nearest
 from cnf.shapes.tiles.columns import Column
+from cnf.shapes.tiles.folder import reading
 
 WIDE = 2.0  # times the radius in which so many points are expected: where they are looked for at first
 GROWTH = 2.0  # by which that grows where they are not found
@@ -56,7 +57,9 @@ class TiledCloud:
     @cached_property
     def boxes(self) -> np.ndarray:
         """(tiles, 2, 3)."""
-        return np.load(Path(self.folder) / "boxes.npy", allow_pickle=False)
+        path = Path(self.folder) / "boxes.npy"
+        with reading(path):
+            return np.load(path, allow_pickle=False)
 
     def read(self, name: str, tile: int) -> np.ndarray:
         return self.column(name).read(int(self.bounds[tile]), int(self.bounds[tile + 1]))

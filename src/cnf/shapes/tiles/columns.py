@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cnf.errors import FileError
+from cnf.shapes.tiles.folder import damaged, reading
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Column:
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows from `start` to `stop`, (n,) or (n, width)."""
-        with Path(self.path).open("rb") as file:
+        with reading(self.path), Path(self.path).open("rb") as file:
             file.seek(start * self.row_bytes)
             found = np.fromfile(file, self.kind, (stop - start) * max(1, self.width))
         if len(found) != (stop - start) * max(1, self.width):
-            raise FileError(f"{self.path} is shorter than it was made: remove its folder, and start again")
+            raise damaged(self.path)
         return found.reshape(-1, self.width) if self.width else found
 
     def write(self, start: int, rows: np.ndarray) -> None:
@@ -53,13 +54,16 @@ class Column:
             with Path(self.path).open("r+b") as file:
                 file.seek(start * self.row_bytes)
                 np.ascontiguousarray(rows, dtype=self.kind).tofile(file)
+        except FileNotFoundError:
+            raise damaged(self.path) from None
         except OSError as error:
             raise FileError(f"cannot write {self.path}: {error.strerror or error}") from None
 
     def map_rows(self) -> np.ndarray:
         """All rows as an array that is read as it is looked at, without reading ahead."""
         shape = (self.count, self.width) if self.width else (self.count,)
-        found = np.memmap(self.path, self.kind, "r", shape=shape)
+        with reading(self.path):
+            found = np.memmap(self.path, self.kind, "r", shape=shape)
         inner = getattr(found, "_mmap", None)
         if inner is not None and hasattr(mmap, "MADV_RANDOM"):
             inner.madvise(mmap.MADV_RANDOM)

@@ -17,7 +17,7 @@ from cnf.shapes.clouds.winding import bounds_at, divide, tree_depth
 from cnf.shapes.reconstruction.conditions import BLEND
 from cnf.shapes.tiles.cloud import TiledCloud
 from cnf.shapes.tiles.columns import Column
-from cnf.shapes.tiles.folder import Folder, keep
+from cnf.shapes.tiles.folder import Folder, keep, load
 from cnf.shapes.tiles.halving import Portion, halve_table
 from cnf.solvers.balls import Balls
 from cnf.systems.cover import CROWDED, ROUNDS, choose_radii, cut_at_gap, halve_points, measure_leaves, stretch_of
@@ -67,15 +67,15 @@ def lay_balls(cloud: TiledCloud, most: int, folder: Folder, executor: Executor, 
         scratch = folder.path / "cover rows"
         scratch.mkdir(exist_ok=True)
         portions, _ = halve_table(cloud.column("points"), scratch, most, lambda *given: given[3] // 2)
-        kept = {"portions": [[p.rows.path, p.rows.count] for p in portions]}
+        kept = {"portions": [[folder.shorten(p.rows.path), p.rows.count] for p in portions]}
         folder.note("cover portions", kept)
-    tables = [Portion(0, 0, 0, Column(name, count, 3)) for name, count in kept["portions"]]
+    tables = [Portion(0, 0, 0, Column(folder.find(name), count, 3)) for name, count in kept["portions"]]
     folder.run("cover", CoverPortion(tuple(tables), path), range(len(tables)), executor, report)
     if folder.note("balls") is None:
         _lay(cloud, len(tables), folder, executor, report)
         folder.note("balls", {})
-    with np.load(folder.path / "balls.npz", allow_pickle=False) as found:
-        return BallIndex(path, found["bounds"], found["low"], found["high"], found["largest"])
+    found = load(folder.path / "balls.npz")
+    return BallIndex(path, found["bounds"], found["low"], found["high"], found["largest"])
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def _lay(cloud: TiledCloud, portions: int, folder: Folder, executor: Executor, r
         fresh = []
         for number in np.unique(portion[crowded]):
             table = folder.file_of("cover", int(number))
-            with np.load(table, allow_pickle=False) as found:
-                points = found["points"]
+            points = load(table, "points")["points"]
             for leaf in crowded[portion[crowded] == number]:
                 rows = own.pop(int(leaf), None)
                 rows = points[starts[leaf] : starts[leaf] + counts[leaf]] if rows is None else rows

@@ -77,7 +77,7 @@ def enter(
     numbers = [int(path.stem) for path in sorted((folder.path / step).glob("[0-9]*.npz"))]
     sample = np.concatenate([piece["sample"] for piece in folder.pieces(step, numbers)])
     sample = sample[np.argsort(sample[:, 0])]
-    check_shape(sample[:, 1:4], seen["step"] / scale)
+    check_shape(sample[:, 1:4], seen["step"] / scale, cloud.count)
     examine_signs(sample[:, 1:4], sample[:, 4:], 0, notes)
     return Entered(cloud, centre, scale, np.array(seen["ranges"]).reshape(2, -1), tuple(notes))
 
@@ -108,7 +108,7 @@ def _scan(source: Source, report: Report) -> dict[str, Any]:
             raise ConstraintError(f"{source.path}: attributes are not finite; fill them in, or leave them out")
         ranges = np.stack([np.minimum(ranges[0], columns.min(axis=0)), np.maximum(ranges[1], columns.max(axis=0))])
         count += len(piece.points)
-    centre, scale = measure_box(np.stack([low, high, low, high]))
+    centre, scale = measure_box(np.stack([low, high]), count)
     largest = float(np.maximum(np.abs(low), np.abs(high)).max())
     single &= largest < 1e30
     step = float(np.spacing(np.float32(largest))) if single else float(np.spacing(largest))
@@ -178,13 +178,15 @@ def _sort(
             lambda level, number, start, _: int((2 * number + 1) * count // 2 ** (level + 1)) - start,
         )
         level = max([tree_depth(count, sizes.part), *(portion.level for portion in portions)])
-        kept = {"level": level, "portions": [[p.level, p.number, p.start, p.rows.path, p.rows.count] for p in portions]}
+        kept = {"level": level, "portions": []}
+        for p in portions:
+            kept["portions"].append([p.level, p.number, p.start, folder.shorten(p.rows.path), p.rows.count])
         cloud = TiledCloud(str(folder.path), count, level, names)
         for name in ("points", "normals", "values", "ranks", "areas", "widths", "inside", "means", "levels"):
             cloud.column(name).make()
         folder.note(f"{step} portions", kept)
     cloud = TiledCloud(str(folder.path), count, int(kept["level"]), names)
-    portions = [Portion(a, b, c, Column(path, n, records.width)) for a, b, c, path, n in kept["portions"]]
+    portions = [Portion(a, b, c, Column(folder.find(d), n, records.width)) for a, b, c, d, n in kept["portions"]]
     folder.run(
         step, SortPortion(cloud, tuple(portions), str(folder.path / step)), range(len(portions)), executor, report
     )

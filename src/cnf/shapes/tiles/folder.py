@@ -19,14 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from cnf.errors import CnfError, FileError
+from cnf.errors import CnfError, ExecutionError, FileError
 from cnf.execution import Executor, Failed
-from cnf.files import lock_folder, read_text, write_text
+from cnf.files import lock_folder, write_text
 
 KEY, SUFFIX = "run.json", ".parts"
 MEMORY = "memory"  # the note of what each process may take
-LARGEST = 1 << 24  # bytes of the key
+MESH = "mesh"  # what steps begin with whose pieces are worth keeping whatever happens
+LARGEST = 1 << 24  # bytes of a note
 Piece = dict[str, np.ndarray]  # what a piece of work leaves: plain arrays
+# What becomes of code that reads tables and notes in which somebody put something else.
+UNFIT = (ArithmeticError, AssertionError, AttributeError, FileNotFoundError, LookupError, TypeError, ValueError)
+
+
+class DamagedError(FileError):
+    """Something in the folder of a run is not what a run put there."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,18 @@ class Folder:
 
     @staticmethod
     def beside(target: Path) -> Folder:
-        return Folder(target.parent / f"{target.name}{SUFFIX}")
+        """By its full name, for workers may have been started elsewhere."""
+        return Folder(target.parent.absolute() / f"{target.name}{SUFFIX}")
+
+    def shorten(self, path: str) -> str:
+        """The name of a file here from the folder on: a run that goes on may have been started elsewhere."""
+        return Path(path).relative_to(self.path).as_posix()
+
+    def find(self, name: str) -> str:
+        """The file of such a name, which leads nowhere else."""
+        if Path(name).is_absolute() or ".." in Path(name).parts or not (self.path / name).is_file():
+            raise damaged(self.path / name)
+        return str(self.path / name)
 
     @contextmanager
     def opened(self, key: dict[str, Any], needed: int) -> Iterator[bool]:
@@ -52,6 +70,9 @@ class Folder:
             raise FileError(f"another run is at work in {self.path}; wait for it, or name another result") from None
         try:
             yield there
+        except BaseException as error:
+            self._leave(error, there)
+            raise
         finally:
             if lock is not None:
                 os.close(lock)
@@ -78,13 +99,21 @@ class Folder:
         write_text(self.path / KEY, json.dumps(key, indent=1) + "\n")
         return False
 
+    def _leave(self, error: BaseException, there: bool) -> None:
+        """As a run ends early: remove what nobody can go on with, if this run made it, or say that it is kept."""
+        if there and isinstance(error, UNFIT):
+            raise DamagedError(f"something in {self.path} is damaged: {advise(self.path)}") from error
+        again = not isinstance(error, CnfError) or (  # whether the same call may come farther
+            isinstance(error, FileError | ExecutionError) and not isinstance(error, DamagedError)
+        )
+        begun = {path.name for path in self.path.glob("*")} > {KEY, f"{MEMORY}.json"}
+        if not there and not (begun and (again or any(self.path.glob(f"{MESH}*/[0-9]*.npz")))):
+            self.remove()
+        elif again:
+            error.add_note(f"finished tiles are kept in {self.path}: the same command goes on with them")
+
     def _check(self, key: dict[str, Any]) -> None:
-        try:
-            before = json.loads(read_text(self.path / KEY, LARGEST))
-        except ValueError:
-            before = None
-        if not isinstance(before, dict):
-            raise FileError(f"{self.path / KEY} is damaged: remove the folder, and start again")
+        before = _read_note(self.path / KEY)
         changed = [name for name in dict.fromkeys([*before, *key]) if before.get(name) != key.get(name)]
         if changed:
             raise CnfError(
@@ -100,10 +129,15 @@ class Folder:
             return values
         if not path.exists():
             return None
-        try:
-            return dict(json.loads(read_text(path, LARGEST)))
-        except (ValueError, TypeError, RecursionError):
-            raise FileError(f"{path} is damaged: remove the folder, and start again") from None
+        return _read_note(path)
+
+    def memory(self) -> float | None:
+        """Bytes that each process of an unfinished run may take."""
+        kept = self.note(MEMORY)
+        size = None if kept is None else kept.get("bytes")
+        if kept is not None and not (isinstance(size, int | float) and 0 < size < float("inf")):
+            raise damaged(self.path / f"{MEMORY}.json")
+        return size
 
     def file_of(self, step: str, number: int) -> Path:
         return self.path / step / f"{number}.npz"
@@ -151,7 +185,43 @@ def keep(path: Path, piece: Piece) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def load(path: Path) -> Piece:
-    """What was kept; nothing in it is unpickled."""
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def load(path: Path, *names: str) -> Piece:
+    """What was kept, or some of it; nothing in it is unpickled."""
+    with reading(path), np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in names or archive.files}
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    with reading(path):
+        found = json.loads(path.read_bytes()) if path.stat().st_size <= LARGEST else None
+    if not isinstance(found, dict):
+        raise damaged(path)
+    return found
+
+
+# ---- what others did to it
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Whatever goes wrong in reading a file of the folder is said in one line."""
+    try:
+        yield
+    except (CnfError, MemoryError):
+        raise
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) or not error.errno:  # those without are of the format
+            raise damaged(path) from None
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
+    except Exception:  # zip, zlib, NumPy and JSON have a dozen for what they do not understand
+        raise damaged(path) from None
+
+
+def damaged(path: str | Path) -> DamagedError:
+    """What is to be said of a file that was changed, or is missing."""
+    parents = Path(path).parents
+    return DamagedError(f"{path} is damaged: {advise(next((p for p in parents if (p / KEY).exists()), parents[0]))}")
+
+
+def advise(folder: Path) -> str:
+    return f"remove the folder {folder}, and start again"

@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cnf.shapes.reconstruction.closing import pair_sides
 from cnf.shapes.reconstruction.stitching import Names
+from cnf.shapes.tiles.folder import load
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +26,7 @@ class PieceFile:
     path: Path
 
     def take(self, *names: str) -> tuple[np.ndarray, ...]:
-        with np.load(self.path, allow_pickle=False) as archive:
-            return tuple(archive[name] for name in names)
+        return tuple(load(self.path, *names).values())
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ from cnf.certificate.judgement import judge
 from cnf.errors import CnfError, ConstraintError
 from cnf.execution import Executor, opened
 from cnf.files import as_path, check_writable, hash_file, write_atomically
-from cnf.shapes.clouds.preparation import SAME, Prepared
+from cnf.shapes.clouds.preparation import SAME, Prepared, check_merge
 from cnf.shapes.files.pieces import open_source
 from cnf.shapes.files.writing import PlyTable, name_columns
 from cnf.shapes.reconstruction.band import Grid, lay_grid
@@ -31,7 +31,7 @@ from cnf.shapes.reconstruction.creasing import Sharpness
 from cnf.shapes.reconstruction.doubts import MISSED, Coverage, Placed
 from cnf.shapes.reconstruction.drawing import FARTHEST, REACH
 from cnf.shapes.reconstruction.extraction import note_followed
-from cnf.shapes.reconstruction.lengths import DENSE, NEIGHBOURS, count_nodes, note_coarseness
+from cnf.shapes.reconstruction.lengths import DENSE, NEIGHBOURS, check_lengths, count_nodes, note_coarseness
 from cnf.shapes.reconstruction.outcome import MeshNumbers
 from cnf.shapes.reconstruction.parts import LEAST_PART, join_certificates
 from cnf.shapes.reconstruction.refinement import NORMALS
@@ -40,7 +40,7 @@ from cnf.shapes.tiles.coverage import cover
 from cnf.shapes.tiles.covering import lay_balls
 from cnf.shapes.tiles.cutting import cut_cloud
 from cnf.shapes.tiles.entering import Entered, enter
-from cnf.shapes.tiles.folder import MEMORY, Folder, keep, load
+from cnf.shapes.tiles.folder import MEMORY, MESH, Folder, keep, load
 from cnf.shapes.tiles.guiding import guide
 from cnf.shapes.tiles.halving import AT_ONCE
 from cnf.shapes.tiles.joining import Joint, PieceFile, join_pieces
@@ -100,7 +100,8 @@ def reconstruct_tiles(
 
     The file: binary PLY, NPY, LAS or LAZ, with a normal for each point. Options are those of `reconstruct`, which makes
     the same mesh of clouds that memory holds. A folder beside the mesh, of its name and `.parts`, holds what is
-    finished; it goes when the mesh is there. Stopped in whatever way, the same call goes on with it.
+    finished; it goes when the mesh is there, or if the input cannot be used. Stopped in whatever other way, the same
+    call goes on with it.
 
     >>> cnf.shapes.reconstruct_tiles("missing.ply", "mesh.ply", "4GB")
     Traceback (most recent call last):
@@ -112,6 +113,8 @@ def reconstruct_tiles(
         raise CnfError(f"meshes larger than memory are written as {ENDING}; got {str(target)!r}")
     if part is not None and not (isinstance(part, int) and part >= LEAST_PART):
         raise CnfError(f"a part has {LEAST_PART} points or more; got {part}")
+    check_lengths(resolution, neighbours, support, flatness)
+    check_merge(merge)
     limit = read_memory(memory)
     given = open_source(source)
     check_writable(target)
@@ -143,6 +146,7 @@ def reconstruct_tiles(
         pieces = [PieceFile(folder.file_of(step, number)) for step, numbers in steps for number in numbers]
         total = sum(int(piece.take("cut")[0][0]) for piece in pieces)
         if not any(len(piece.take("seeds")[0]) for piece in pieces):
+            folder.remove()  # with another resolution nothing in it is of use
             raise ConstraintError(
                 f"no surface is seen around the {entered.cloud.count} points at a grid step of "
                 f"{surface.grid.step:.3g}: the shape is thinner than the step, or small beside a far outlier; raise "
@@ -221,7 +225,7 @@ def _mesh(
     asked: dict[int, np.ndarray] = {}
     numbers = np.flatnonzero(surface.boxes.counts).tolist()
     while numbers:
-        step = f"mesh {len(steps)}"
+        step = f"{MESH} {len(steps)}"
         work = MeshTile(shared, asked, not steps, reach, flatness, str(folder.path / step))
         largest_first = sorted(numbers, key=lambda number: -int(surface.boxes.counts[number]))
         folder.run(step, work, largest_first, executor, report)

@@ -5,6 +5,7 @@ In comes `--memory 4GB`; out go points of a tile and of what is sorted at once, 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 # 1000 bytes of a million points, but ten million took more than 22 GB as the pieces of their mesh were joined.
 LIBRARIES, WHOLE, OF_TILE = 3.5e8, 2500, 11_000  # bytes
 SORTED, MOST_SORTED = 250, 1 << 21  # bytes for a row that is sorted, with all copies; rows at most
+LEAST_GIVEN = math.ceil((LIBRARIES + LEAST_PART * OF_TILE) / 1e6)  # MB
 ON_DISK = 900  # bytes for a point: tables, trees, pieces of the mesh and the mesh itself
 
 
@@ -38,6 +40,14 @@ def read_memory(text: str | int | float) -> float:
     return float(match[1]) * UNITS[unit]
 
 
+def write_memory(size: float) -> str:
+    """As people write it, such as "4 GB" or "4 bytes"."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:g} byte{'s' * (size != 1)}"
+
+
 def fits(points: int, memory: float) -> bool:
     """Whether so many points can be reconstructed with all of them in memory."""
     return LIBRARIES + WHOLE * points + OF_TILE * min(points, PART) <= memory
@@ -49,9 +59,9 @@ def choose_sizes(memory: float, part: int | None, columns: int) -> Sizes:
     most = int(room / OF_TILE)
     if most < LEAST_PART:
         raise CnfError(
-            f"{memory / 1e9:.2g} GB of memory are too little: the libraries take {LIBRARIES / 1e9:.2g}, a tile of "
-            f"{LEAST_PART} points {LEAST_PART * OF_TILE / 1e9:.2g}; give {(LIBRARIES + LEAST_PART * OF_TILE) / 1e9:.1g}"
-            "GB or more"
+            f"{write_memory(memory)} of memory are too little: the libraries take {write_memory(LIBRARIES)}, a tile of "
+            f"{LEAST_PART} points {write_memory(LEAST_PART * OF_TILE)}; give {LEAST_GIVEN}MB or more"
+            f"{', and a unit, such as 4GB' * (memory < UNITS['MB'])}"
         )
     if part is not None and part > most:
         raise CnfError(
