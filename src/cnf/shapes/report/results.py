@@ -73,9 +73,21 @@ def find_earlier(target: Path, files: list[Path]) -> list[Path]:
     found = []
     for file in (target.with_suffix(ending) for ending in (PICTURE, PAGE)):
         try:
-            known = json.loads(read_text(target.with_suffix(NUMBERS), LARGEST))["run"]["files"][file.name]
+            known = recorded_files(target.with_suffix(NUMBERS))[file.name]
             if file not in files and hash_file(file) == known:
                 found.append(file)
-        except (FileError, OSError, LookupError, TypeError, ValueError, RecursionError):
+        except (OSError, LookupError):
             continue
     return found
+
+
+def recorded_files(numbers: Path) -> dict[str, str]:
+    """The files that the run which wrote these numbers left beside them, with their checksums; none if it is no record.
+
+    A file of numbers does not list itself.
+    """
+    try:
+        found = json.loads(read_text(numbers, LARGEST))["run"]["files"]
+        return {str(name): str(known) for name, known in found.items()}
+    except (FileError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return {}
