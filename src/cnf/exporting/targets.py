@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cnf.errors import FileError
 from cnf.files import as_path, check_writable
-from cnf.reports.staging import RECORD, read_records
-from cnf.shapes.report.results import NUMBERS, recorded_files
+from cnf.reports.staging import RECORD, read_own_record, read_records
 
+NUMBERS = ".json"  # of a surface: its record is in a file of its name
 OTHER = "field"  # the name where a run has taken that of its field
 
 
@@ -48,8 +48,8 @@ def files_of_runs(target: Path) -> Iterator[Path]:
     for folder in place.parents:
         yield folder / RECORD
         yield from (folder / name for record in read_records(folder).values() for name in record["files"])
-    numbers = place.with_suffix(NUMBERS)  # of a surface, which has its records in a file of its name
-    found = recorded_files(numbers)
+    numbers = place.with_suffix(NUMBERS)
+    found = read_own_record(numbers)
     yield from (place.with_name(name) for name in found)
     if found:
         yield numbers
