@@ -144,6 +144,23 @@ def test_mistakes(saved, tmp_path, monkeypatch, capsys, arguments: list[str], sa
     assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
+def test_the_command_says_how_far_off_a_model_is(tmp_path, capsys):
+    """In single precision, by what was measured: a note if that is much, and the last line in any case."""
+    space, points = cnf.Space("x", "u"), torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    condition = space.constraint("u", at=points, equals=lambda x: (3 * x[:, 0]).sin())
+    source, target = tmp_path / "solution.pt", tmp_path / "model.pt"
+    cnf.ConstrainedField(cnf.bases.Kernel(space, points, cnf.kernels.Gaussian(0.8)), [condition]).eval().save(source)
+    for precision, noted in (("float32", True), ("float64", False)):
+        asked = ["export", str(source), "--to", "torchscript", "-o", str(target), "--precision", precision]
+        assert run(asked) == 0
+        told = capsys.readouterr()
+        off = float((torch.jit.load(target)(points).double() - (3 * points).sin()).abs().max())
+        said = float(told.out.split("; at most ")[1].split(" off the field")[0])
+        assert (off > 1e-3) == noted and ("note: in torch.float32 the module is" in told.err) == noted
+        assert not noted or off <= 1.1 * said <= 20 * off
+        assert noted or said <= 1e-8
+
+
 def folder_of_a_run(folder: Path) -> tuple[Path, dict[str, bytes]]:
     """What `cnf solve` leaves: a field, its arrays, files in a folder of their own; and all bytes."""
     with publish(folder / "run", "answer") as results:

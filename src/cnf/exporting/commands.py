@@ -53,8 +53,9 @@ def export(
     if points is not None and is_mesh:
         raise CnfError(f"--points is of the grid of a field; {source} is a mesh, which has its own")
     target = choose_target(source, ENDINGS[to], out)
-    written = export_mesh(source, target, to) if is_mesh else export_field(source, target, to, precision, points)
-    say(f"{written} written, {written.stat().st_size / 1024:.0f} kB")
+    exported = (export_mesh(source, target, to), "") if is_mesh else export_field(source, target, to, precision, points)
+    written, told = exported
+    say(f"{written} written, {written.stat().st_size / 1024:.0f} kB{told}")
 
 
 def field_in(file: Path) -> Path:
@@ -67,17 +68,20 @@ def field_in(file: Path) -> Path:
     return found[0]
 
 
-def export_field(source: Path, target: Path, to: str, precision: str | None, points: int | None) -> Path:
+def export_field(source: Path, target: Path, to: str, precision: str | None, points: int | None) -> tuple[Path, str]:
+    """The file, and what to say of it."""
     solution = solution_in(source)
     if to in SAMPLES:
         from cnf.exporting.samples import write_sample
 
-        return write_sample(solution, target, to, points)
+        return write_sample(solution, target, to, points), ""
     import torch
 
-    from cnf.exporting.models import write_model
+    from cnf.exporting.models import write_measured
 
-    return write_model(solution, target, to, None if precision is None else getattr(torch, precision))
+    dtype = None if precision is None else getattr(torch, precision)
+    written, difference = write_measured(solution, target, to, dtype)
+    return written, f"; at most {difference}"
 
 
 def solution_in(source: Path) -> Solution:
