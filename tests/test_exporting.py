@@ -155,7 +155,7 @@ def test_the_command_says_how_far_off_a_model_is(tmp_path, capsys):
         assert run(asked) == 0
         told = capsys.readouterr()
         off = float((torch.jit.load(target)(points).double() - (3 * points).sin()).abs().max())
-        said = float(told.out.split("; at most ")[1].split(" off the field")[0])
+        said = float(told.out.split("; measured ")[1].split(" off the field")[0])
         assert (off > 1e-3) == noted and ("note: in torch.float32 the module is" in told.err) == noted
         assert not noted or off <= 1.1 * said <= 20 * off
         assert noted or said <= 1e-8

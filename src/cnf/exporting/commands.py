@@ -81,7 +81,7 @@ def export_field(source: Path, target: Path, to: str, precision: str | None, poi
 
     dtype = None if precision is None else getattr(torch, precision)
     written, difference = write_measured(solution, target, to, dtype)
-    return written, f"; at most {difference}"
+    return written, f"; measured {difference}"
 
 
 def solution_in(source: Path) -> Solution:

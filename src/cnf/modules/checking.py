@@ -44,7 +44,7 @@ def steady_values(module: FieldModule, points: Tensor) -> Tensor:
         reason = f"a call changes its {changed[0]}" if changed else "a second call gives other values"
         raise CnfError(
             f"the field cannot leave as a torch module, for {reason}: a network in it is in training mode, or keeps "
-            "something from call to call. Call base.eval() (or .eval() of the basis' network) before the field is solved"
+            "something from call to call. Call base.eval() (or .eval() of the basis' network) and solve again"
         )
     return found
 
