@@ -14,6 +14,7 @@ import cnf
 from cnf.cli.main import run
 from cnf.errors import CnfError
 from cnf.exporting import write_model, write_sample
+from cnf.reports.results import publish
 from cnf.reports.vtk import write_vtk
 
 SPACE = cnf.Space("x y", "u v")
@@ -132,6 +133,7 @@ def test_meshes(tmp_path):
         (["--to", "npz", "--precision", "float32"], "--precision is"),
         (["--to", "onnx", "--points", "4"], "--points is of a grid"),
         (["--to", "gltf", "-o", "picture.gltf"], "end in .glb"),
+        (["--to", "vtk", "-o", "grid.VTI"], "end in .vti"),
         (["--to", "torchscript"], "would replace the field itself"),
     ],
 )
@@ -140,6 +142,91 @@ def test_mistakes(saved, tmp_path, monkeypatch, capsys, arguments: list[str], sa
     monkeypatch.chdir(tmp_path)
     assert run(["export", str(saved[1]), *arguments]) == 1
     assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_the_command_says_how_far_off_a_model_is(tmp_path, capsys):
+    """In single precision, by what was measured: a note if that is much, and the last line in any case."""
+    space, points = cnf.Space("x", "u"), torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    condition = space.constraint("u", at=points, equals=lambda x: (3 * x[:, 0]).sin())
+    source, target = tmp_path / "solution.pt", tmp_path / "model.pt"
+    cnf.ConstrainedField(cnf.bases.Kernel(space, points, cnf.kernels.Gaussian(0.8)), [condition]).eval().save(source)
+    for precision, noted in (("float32", True), ("float64", False)):
+        asked = ["export", str(source), "--to", "torchscript", "-o", str(target), "--precision", precision]
+        assert run(asked) == 0
+        told = capsys.readouterr()
+        off = float((torch.jit.load(target)(points).double() - (3 * points).sin()).abs().max())
+        said = float(told.out.split("; measured ")[1].split(" off the field")[0])
+        assert (off > 1e-3) == noted and ("note: in torch.float32 the module is" in told.err) == noted
+        assert not noted or off <= 1.1 * said <= 20 * off
+        assert noted or said <= 1e-8
+
+
+def folder_of_a_run(folder: Path) -> tuple[Path, dict[str, bytes]]:
+    """What `cnf solve` leaves: a field, its arrays, files in a folder of their own; and all bytes."""
+    with publish(folder / "run", "answer") as results:
+        make_field().save(results.folder / "solution.pt")
+        (results.folder / "solution.npz").write_bytes(b"arrays of the run")
+        (results.folder / "solution").mkdir()
+        (results.folder / "solution" / "0000.vti").write_bytes(b"grid of the run")
+    return folder / "run", bytes_in(folder / "run")
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{run}/../run/solution.pt", "run/solution.pt", "link.pt", "elsewhere/solution.pt"]
+)
+@pytest.mark.parametrize("given", ["{run}", "{run}/solution.pt"])
+def test_the_field_is_not_replaced(tmp_path, monkeypatch, capsys, spelling: str, given: str):
+    """However --out spells it: by dots, relative, through links to the file and to its folder."""
+    run_folder, before = folder_of_a_run(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.pt").symlink_to(run_folder / "solution.pt")
+    (tmp_path / "elsewhere").symlink_to(run_folder)
+    source, out = given.format(run=run_folder), spelling.format(run=run_folder)
+    assert run(["export", source, "--to", "torchscript", "--out", out]) == 1
+    assert "would replace the field itself" in capsys.readouterr().err
+    assert bytes_in(run_folder) == before and (tmp_path / "link.pt").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["solution.npz", "solution/0000.vti", "run.json", "solution/../solution.npz"])
+def test_files_of_a_run_are_not_replaced(saved, tmp_path, capsys, name: str):
+    """Neither by an export of this run's field nor by that of another."""
+    run_folder, before = folder_of_a_run(tmp_path)
+    for source in (run_folder, saved[1]):
+        to = "vtk" if name.endswith("vti") else "npz"
+        assert run(["export", str(source), "--to", to, "--points", "3", "-o", str(run_folder / name)]) == 1
+        assert "belongs to the results of a run" in capsys.readouterr().err
+    assert bytes_in(run_folder) == before
+
+
+def test_another_name_beside_files_of_a_run(tmp_path):
+    """Without --out the arrays of the run stay, and so does everything else; again, the export replaces itself."""
+    run_folder, before = folder_of_a_run(tmp_path)
+    for count in (3, 4):
+        assert run(["export", str(run_folder), "--to", "npz", "--points", str(count)]) == 0
+        after = bytes_in(run_folder)
+        with np.load(run_folder / "field.npz") as arrays:
+            assert arrays["u"].shape == (count, count)
+        del after["field.npz"]
+        assert after == before
+
+
+def test_files_of_a_surface_are_not_replaced(tmp_path, capsys):
+    """A reconstruction has its records beside the mesh; and no grid, so that --points says nothing of it."""
+    mesh, page = tmp_path / "mesh.obj", tmp_path / "mesh.html"
+    mesh.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    page.write_text("page")
+    (tmp_path / "mesh.json").write_text(json.dumps({"run": {"files": {"mesh.obj": "1", "mesh.html": "2"}}}))
+    before = bytes_in(tmp_path)
+    for file in (page, tmp_path / "mesh.json"):
+        assert run(["export", str(mesh), "--to", "npz", "-o", str(file)]) == 1
+        assert "belongs to the results of a run" in capsys.readouterr().err
+    assert run(["export", str(mesh), "--to", "npz", "--points", "3"]) == 1
+    assert "--points is of the grid of a field" in capsys.readouterr().err
+    assert bytes_in(tmp_path) == before
 
 
 def test_samples_say_what_they_hold(saved, tmp_path):

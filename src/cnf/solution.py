@@ -19,7 +19,7 @@ from cnf.constraints import Constraint, Space
 from cnf.constraints.constraint import RightHandSide, make_constraint
 from cnf.constraints.space import Asked
 from cnf.errors import ConstraintError, NumericalWarning
-from cnf.modules import FieldModule, check_module, module_of
+from cnf.modules import FieldModule, check_module, judge_difference, measure_difference, module_of
 from cnf.operators.cells import divided
 from cnf.operators.detail import Detail, Together
 from cnf.operators.expansion import Probe, Request, Rules, expand, has_integrals
@@ -102,12 +102,17 @@ class Solution:
         `torch.jit.trace`, pickle, `torch.func` and ONNX.
 
         It needs nothing of the solution, nothing in it is learnt, and it is compared with the solution before it is
-        handed out. `dtype`: another precision to evaluate in, and of the values.
+        handed out. `dtype`: another precision to evaluate in, and of the values; a warning says so if that takes the
+        module far off the solution.
         """
+        points = [c.points for c in self.constraints]
         with torch.no_grad(), without_autocast(self.expansion.like.device):
             made = module_of(self.space, self.expansion, self.base)
-            check_module(made, self.expansion, self, [c.points for c in self.constraints])
-        return made if dtype is None else made.to(dtype)
+            check_module(made, self.expansion, self, points)
+            if dtype is not None and dtype != made.like.dtype:
+                made = made.to(dtype)
+                judge_difference(measure_difference(made, self.expansion, self, points), self.expansion, dtype)
+        return made
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cnf.errors import CnfError, FileError
-from cnf.files import check_writable
 from cnf.reports.terminal import say
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ def export(
     ],
     to: Annotated[str, typer.Option(metavar="|".join(ENDINGS), help="What to write.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where; default: the name of the file with another ending.")
+        Path | None,
+        typer.Option("--out", "-o", help="Where; default: the name of the file with another ending, or field."),
     ] = None,
     precision: Annotated[
         str | None,
@@ -46,13 +46,16 @@ def export(
         raise CnfError(f"--precision is {' or '.join(PRECISIONS)}, of {', '.join(MODELS)}; got {precision!r} for {to}")
     if points is not None and to not in SAMPLES:
         raise CnfError(f"--points is of a grid: {', '.join(SAMPLES)}; {to} takes any points")
+    from cnf.exporting.targets import choose_target
+
     source = field_in(file)
-    target = check_writable(source.with_suffix(ENDINGS[to]) if out is None else out)
-    if target == source:
-        raise CnfError(f"{target} would replace the field itself; say where to write with --out")
-    written = export_mesh(source, target, to) if source.suffix.lower() in MESHES else None
-    written = written or export_field(source, target, to, precision, points)
-    say(f"{written} written, {written.stat().st_size / 1024:.0f} kB")
+    is_mesh = source.suffix.lower() in MESHES
+    if points is not None and is_mesh:
+        raise CnfError(f"--points is of the grid of a field; {source} is a mesh, which has its own")
+    target = choose_target(source, ENDINGS[to], out)
+    exported = (export_mesh(source, target, to), "") if is_mesh else export_field(source, target, to, precision, points)
+    written, told = exported
+    say(f"{written} written, {written.stat().st_size / 1024:.0f} kB{told}")
 
 
 def field_in(file: Path) -> Path:
@@ -65,17 +68,20 @@ def field_in(file: Path) -> Path:
     return found[0]
 
 
-def export_field(source: Path, target: Path, to: str, precision: str | None, points: int | None) -> Path:
+def export_field(source: Path, target: Path, to: str, precision: str | None, points: int | None) -> tuple[Path, str]:
+    """The file, and what to say of it."""
     solution = solution_in(source)
     if to in SAMPLES:
         from cnf.exporting.samples import write_sample
 
-        return write_sample(solution, target, to, points)
+        return write_sample(solution, target, to, points), ""
     import torch
 
-    from cnf.exporting.models import write_model
+    from cnf.exporting.models import write_measured
 
-    return write_model(solution, target, to, None if precision is None else getattr(torch, precision))
+    dtype = None if precision is None else getattr(torch, precision)
+    written, difference = write_measured(solution, target, to, dtype)
+    return written, f"; measured {difference}"
 
 
 def solution_in(source: Path) -> Solution:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cnf.errors import CnfError, MissingExtraError
 from cnf.files import write_atomically
-from cnf.modules import FieldModule
+from cnf.modules import Difference, FieldModule, measure_difference
 from cnf.solution import Solution
 
 POINTS = 7  # of the example: any number but one
@@ -37,14 +37,22 @@ def write_model(solution: Solution, path: object, to: str, dtype: torch.dtype | 
     >>> torch.allclose(model(condition.points), condition.values)
     True
     """
+    return write_measured(solution, path, to, dtype)[0]
+
+
+def write_measured(
+    solution: Solution, path: object, to: str, dtype: torch.dtype | None = None
+) -> tuple[Path, Difference]:
+    """The same, and how far off the field the program is, measured in its precision before torch writes it down."""
     writers = {"onnx": onnx_bytes, "torchscript": script_bytes, "pt2": export_bytes}
     if to not in writers:
         raise CnfError(f"a model is written as {', '.join(writers)}; got {to!r}")
     if to == "onnx":
         check_onnx()
     module = solution.as_module(dtype or PRECISION.get(to))
-    like = solution.constraints[0].points
-    example = like[torch.arange(POINTS) % like.shape[0]].to(module.like)
+    conditions = [constraint.points for constraint in solution.constraints]
+    difference = measure_difference(module, solution.expansion, solution, conditions)
+    example = conditions[0][torch.arange(POINTS) % conditions[0].shape[0]].to(module.like)
     with quiet():
         try:
             content = writers[to](module, example)
@@ -53,7 +61,7 @@ def write_model(solution: Solution, path: object, to: str, dtype: torch.dtype | 
         except Exception as error:  # exporters raise of all kinds
             lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
             raise CnfError(f"torch cannot write this field as {to} ({lines[0]:.300})") from None
-    return write_atomically(path, lambda file: file.write_bytes(content))
+    return write_atomically(path, lambda file: file.write_bytes(content)), difference
 
 
 def script_bytes(module: FieldModule, example: Tensor) -> bytes:

@@ -66,7 +66,7 @@ def write_surface(path: object, mesh: Mesh) -> Path:
 def write_grid(path: object, axes: Sequence[np.ndarray], arrays: dict[str, np.ndarray]) -> Path:
     """Values on a grid as VTK's ImageData."""
     target = as_path(path)
-    if target.suffix.lower() != ".vti":
+    if target.suffix != ".vti":  # written as it is spelt: .VTI would be another file
         raise CnfError(f"grids of VTK are files that end in .vti; got {target.name}")
     return write_vtk(target.with_suffix(""), axes, np.ones([len(a) for a in axes], dtype=bool), arrays)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from cnf.bases.precision import coarsest_precision
 from cnf.errors import CnfError
 from cnf.modules.field_module import FieldModule
 from cnf.systems.formulation import Expansion
@@ -24,13 +25,36 @@ def check_module(
 ) -> None:
     """Refuse a module that is not the field at points (P, D) of the conditions, between and around them, or on cuts.
 
-    Once as it is evaluated, and once as it is while something looks into it.
+    Once as it is evaluated, and once as it is while something looks into it; and one that another call changes.
     """
     points = sample(expansion, conditions)
+    found = steady_values(module, points)
     want = field(points)
     bound = allowed_off(field, points, want)
-    compare(module(points), want, bound)
+    compare(found, want, bound)
     compare(looked_into(module.sums, points), want if module.base is None else module.sums(points), bound)
+
+
+def steady_values(module: FieldModule, points: Tensor) -> Tensor:
+    """The values (P, C), if a call leaves the module as it was and another gives them again."""
+    before = {name: tensor.clone() for name, tensor in state_of(module)}
+    found = module(points)
+    changed = [name for name, tensor in state_of(module) if not is_equal(tensor, before[name])]
+    if changed or not is_equal(module(points), found):
+        reason = f"a call changes its {changed[0]}" if changed else "a second call gives other values"
+        raise CnfError(
+            f"the field cannot leave as a torch module, for {reason}: a network in it is in training mode, or keeps "
+            "something from call to call. Call base.eval() (or .eval() of the basis' network) and solve again"
+        )
+    return found
+
+
+def state_of(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*module.named_parameters(), *module.named_buffers()]
+
+
+def is_equal(one: Tensor, other: Tensor) -> bool:
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def looked_into(sums: nn.Module, points: Tensor) -> Tensor:
@@ -59,11 +83,11 @@ def compare(found: Tensor, want: Tensor, bound: Tensor) -> None:
 def allowed_off(field: Callable[[Tensor], Tensor], points: Tensor, want: Tensor) -> Tensor:
     """How far sums in another order may be off: many times what the field is off itself where points are.
 
-    At points whose last bits are others everything in it is rounded anew. Only most of the points count: where a field
-    jumps, it jumps there too.
+    At points whose last bits are others everything in it is rounded anew; last bits of the coarsest precision that
+    something in it works in. Only most of the points count: where a field jumps, it jumps there too.
     """
     draw = torch.rand(points.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(points)
-    eps = torch.finfo(points.dtype).eps
+    eps = torch.finfo(coarsest_precision(field, points)).eps
     noise = (field(points * (1 + 4 * eps * (draw - 0.5))) - want).abs().nan_to_num()
     return ROUNDINGS * (noise.flatten().quantile(MOSTLY) + eps * want.abs().nan_to_num(posinf=0.0).max())
 

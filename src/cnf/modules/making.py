@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from cnf.bases.local import SourceEvaluator
-from cnf.bases.precision import Recast, recast
+from cnf.bases.precision import Recast
 from cnf.constraints import Space
 from cnf.errors import CnfError
 from cnf.modules.balls import SumsOfBalls
@@ -60,7 +59,6 @@ def network_of(base: BaseFunction) -> nn.Module:
     own = getattr(getattr(given, "solution", None), "as_module", None)
     if own is not None:
         return own()
-    if isinstance(given, Recast):
-        with torch.no_grad():
-            given = recast(given.network, given.precision)
+    if isinstance(given, Recast):  # converted after copying, for a script copies itself as it is
+        return copy_of(given.network).to(given.precision).requires_grad_(False)
     return copy_of(given).requires_grad_(False)

@@ -154,6 +154,15 @@ def read_records(folder: Path) -> dict[str, dict]:
     return {kind: entries[kind] for kind in whole}
 
 
+def read_own_record(file: Path) -> dict[str, str]:
+    """The files, with checksums, of a run that keeps its record in one of them, `file`; none if it is no record."""
+    try:
+        found = json.loads(read_text(file, LARGEST_RECORD))["run"]["files"]
+        return {str(name): str(known) for name, known in found.items()}
+    except (FileError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
 def replaced_files(old: Path, new: Path) -> set[str]:
     """Files of runs that `old` records and `new` does not: a later run of the same kind took their place."""
     there = {record["run"] for record in read_records(new).values()}

@@ -6,20 +6,18 @@ run that this one does not make anew would be taken for its own, and go.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnf.errors import FileError
-from cnf.files import as_path, hash_file, read_text
+from cnf.files import as_path, hash_file
 from cnf.reports.results import publish_files
+from cnf.reports.staging import read_own_record
 from cnf.shapes.files.writing import write_mesh
 from cnf.shapes.reconstruction.reconstruct import Reconstruction
 from cnf.shapes.report.summary import draw_reconstruction, write_summary
 from cnf.shapes.report.viewer import write_viewer
 
 PICTURE, PAGE, NUMBERS = ".png", ".html", ".json"
-LARGEST = 2**24  # bytes of the numbers of an earlier run
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ def find_earlier(target: Path, files: list[Path]) -> list[Path]:
     found = []
     for file in (target.with_suffix(ending) for ending in (PICTURE, PAGE)):
         try:
-            known = json.loads(read_text(target.with_suffix(NUMBERS), LARGEST))["run"]["files"][file.name]
+            known = read_own_record(target.with_suffix(NUMBERS))[file.name]
             if file not in files and hash_file(file) == known:
                 found.append(file)
-        except (FileError, OSError, LookupError, TypeError, ValueError, RecursionError):
+        except (OSError, LookupError):
             continue
     return found
