@@ -26,6 +26,7 @@ from cnf.errors import CnfError
 from cnf.execution.executor import LATER, Executor, Failed, Shared, Work, fail
 from cnf.execution.sharing import SharedFolder, file_arrays, remove_abandoned
 
+FAREWELLS = 5  # looks for what a parent left, once it is gone
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # Memory that a step gives back is kept for the next one: fetching large pieces anew from the system each time took half
 # of a hypernet's step. Read by glibc as a process starts; others pass it over.
@@ -237,7 +238,9 @@ def end_with_parent() -> None:
 
     def watch() -> None:
         parent.join()
-        remove_abandoned()  # which it may not have had the time to do
+        for _ in range(FAREWELLS):  # its pipes may be closed a moment before its locks are free
+            remove_abandoned()  # which it may not have had the time to do
+            time.sleep(0.2)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
