@@ -41,6 +41,8 @@ def test_a_sheet_within_a_body_leads_no_other_across_it(made: Reconstruction):
 def test_buried_points_are_told_and_no_others(made: Reconstruction):
     """All of the inner sphere, none of the outer one: the answer of the solid angle, 1 + 1/2 against 1/2."""
     assert np.array_equal(made.surface.guide.buried, OUTER + np.arange(INNER))
+    levels = made.surface.guide.means
+    assert levels[OUTER:].max() < levels[:OUTER].min()  # their sheet closes before it meets that of any other point
     (note,) = [note for note in made.notes if "inside of what the others enclose" in note]
     assert f"{INNER} of {OUTER + INNER} points" in note and f"point {OUTER} at (" in note
     assert not note_buried(3, OUTER + INNER, OUTER, np.zeros(3))

@@ -32,6 +32,16 @@ class Triplet:
     right: Tensor
 
 
+def _next_left(apply: Apply, right: list[Tensor], left: list[Tensor], betas: list[Tensor]) -> Tensor:
+    """What the last right vector is mapped to, made orthogonal to all left ones."""
+    u = apply(right[-1])
+    if not left:
+        return u
+    u = u - betas[-1] * left[-1]
+    basis = torch.stack(left)
+    return u - basis.T @ (basis @ u)
+
+
 def largest_triplet(apply: Apply, adjoint: Apply, start: Tensor, steps: int = STEPS) -> Triplet:
     """The largest singular triplet of the map v -> apply(v), by bidiagonalisation with full reorthogonalisation."""
     right = [start / torch.linalg.vector_norm(start)]
@@ -40,11 +50,7 @@ def largest_triplet(apply: Apply, adjoint: Apply, start: Tensor, steps: int = ST
     betas: list[Tensor] = []
     previous = 0.0
     for step in range(steps):
-        u = apply(right[-1])
-        if left:
-            u = u - betas[-1] * left[-1]
-            basis = torch.stack(left)
-            u = u - basis.T @ (basis @ u)
+        u = _next_left(apply, right, left, betas)
         alpha = torch.linalg.vector_norm(u)
         if alpha == 0 or not torch.isfinite(alpha):
             break
@@ -95,11 +101,7 @@ def _reduced_blindly(apply: Apply, adjoint: Apply, start: Tensor, steps: int) ->
     alphas: list[Tensor] = []
     betas: list[Tensor] = []
     for _ in range(steps):
-        u = apply(right[-1])
-        if left:
-            u = u - betas[-1] * left[-1]
-            basis = torch.stack(left)
-            u = u - basis.T @ (basis @ u)
+        u = _next_left(apply, right, left, betas)
         alpha = torch.linalg.vector_norm(u)
         usable = (alpha > 0) & torch.isfinite(alpha)
         left.append(torch.where(usable, u / alpha, 0.0))
